@@ -119,8 +119,8 @@ def timed_run(argv: Sequence[str], out: Path) -> Seconds:
                     sentence = time.monotonic() - began
         whole = time.monotonic() - began
         errors.seek(0)
-        told = phases(out, process.returncode, said + errors.read())
-        return {"until the sentence": sentence, "until the exit": whole, **told}
+        times = phases(out, process.returncode, said + errors.read())
+        return {"until the sentence": sentence, "until the exit": whole, **times}
 
 
 def spread(ids: Sequence[str], number: int) -> list[str]:

@@ -16,7 +16,7 @@ from esipp.cluster.client import Cluster
 BUDGET_SECONDS = 60.0
 PORT = 8080  # where the echo image listens if nobody says otherwise
 APP = {"esipp.dev/bench": "floor"}
-# Runs in the pod: for each address it is told it says when that address was first reached, or that it was not.
+# Runs in the pod: for each address that it reads it prints when it first reached it, or that it did not.
 DIAL = """
 import socket, sys, time
 for host in sys.stdin:

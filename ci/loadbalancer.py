@@ -46,7 +46,7 @@ SYSCTLS = {
     "net.ipv4.ip_nonlocal_bind": 1,  # HAProxy may be a moment behind with VIPs that come and go
     "net.ipv6.ip_nonlocal_bind": 1,
     "net.unix.max_dgram_qlen": 4096,  # HAProxy drops what it has to say when more than so many lines wait
-    "net.ipv4.conf.all.send_redirects": 0,  # or clients would be told to by-pass it
+    "net.ipv4.conf.all.send_redirects": 0,  # or the kernel would send clients around it
     "net.ipv4.conf.default.send_redirects": 0,
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,

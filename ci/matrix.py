@@ -149,7 +149,7 @@ def _run_one(lane: lane_file.Lane, state: State, stopping: Stopping, start: Star
     code = process.wait()
     stopping.under_way = None
     if stopping.requested and code not in JUDGED:
-        code = INTERRUPTED  # whatever broke off as it was told to stop
+        code = INTERRUPTED  # whatever broke off because of the signal
     return state.note(lane, key, code, time.monotonic() - began)
 
 

@@ -58,7 +58,7 @@ def main() -> int:
     try:
         if not there:
             raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
-        stdout, sys.stdout = sys.stdout, sys.stderr  # what is done is told beside, the reference may be captured
+        stdout, sys.stdout = sys.stdout, sys.stderr  # progress goes to stderr: a caller may capture the reference
         try:
             image = provide(there, where, Journal(where.logs / "suite-image"))
         finally:

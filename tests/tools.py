@@ -32,10 +32,10 @@ def require_tool(*programs: str) -> None:
     if not missing:
         return
     packages = ", ".join(sorted({_package(program) for program in missing}))
-    told = f"needs {', '.join(missing)}: ./ci/test installs {packages} as root where apt-get works"
+    needs = f"needs {', '.join(missing)}: ./ci/test installs {packages} as root where apt-get works"
     if os.environ.get(NO_SKIP) == "1":
-        pytest.fail(f"{told}; {NO_SKIP}=1 makes this a failure", pytrace=False)
-    pytest.skip(told)
+        pytest.fail(f"{needs}; {NO_SKIP}=1 makes this a failure", pytrace=False)
+    pytest.skip(needs)
 
 
 def _package(program: str) -> str:

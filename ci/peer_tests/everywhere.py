@@ -75,7 +75,7 @@ def rules_for(nodes: Nodes, make: Callable[[UpstreamServices], list[Rule]]) -> I
                 wanted = set(make(look(nodes.cluster)))
                 _change(nodes, mark, wanted - placed, placed - wanted)
                 placed = wanted
-            except BaseException as error:  # told below, in the caller's thread
+            except BaseException as error:  # raised below, in the caller's thread
                 broken.append(error)
                 return
             ended.wait(PAUSE_SECONDS)

@@ -84,7 +84,7 @@ def _short(data: Comparison) -> Iterator[str]:
     results = [each for each in data.theirs.results if each.outcome is not Outcome.MISSING]
     red, ours = [each for each in results if each.bad], data.ours
     rows = sum(ours.counts.values())
-    told = ", ".join(f"{number} {status}" for status, number in ours.counts.items())
+    verdicts = ", ".join(f"{number} {status}" for status, number in ours.counts.items())
     theirs = ", ".join(f"{_count(results, each)} {each}" for each in Outcome if _count(results, each))
     noticed = sum(bool(data.noticed(each)) for each in data.broken.values())
     right = sum(each.ours.right > 0 for each in data.broken.values())
@@ -93,7 +93,7 @@ def _short(data: Comparison) -> Iterator[str]:
     breaks = len(data.broken)
     lines = (
         ("asked", f"{rows} checks of {_list(ours.suites)}", f"{len(results)} specs"),
-        ("healthy cluster", told, theirs),
+        ("healthy cluster", verdicts, theirs),
         ("false alarms there", len(ours.worse), len(red)),
         ("seconds", f"{ours.effort.seconds:.0f}", f"{data.theirs.effort.seconds:.0f}"),
         ("load average at the end", f"{ours.effort.load:.0f}", f"{data.theirs.effort.load:.0f}"),

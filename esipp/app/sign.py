@@ -90,7 +90,7 @@ def _verify(options: argparse.Namespace) -> int:
     payload, signatures = _envelope(file)
     good = any(_holds(options.key, encoded(payload), signature) for signature in signatures)
     wrong = "no signature is of this key, or the statement was changed" if not good else _contradiction(payload, run)
-    result = _told(payload)["predicate"]["result"] if not wrong else "FAILED"
+    result = _statement(payload)["predicate"]["result"] if not wrong else "FAILED"
     if options.summary:
         summary = verification_summary(run, payload, result, options.verifier, file)
         written(Path(options.summary), json.dumps(summary, indent=2) + "\n")
@@ -122,7 +122,7 @@ def _envelope(file: Path) -> tuple[bytes, list[bytes]]:
         raise PreflightError(f"{file} is no DSSE envelope: {broken}.", "'esipp sign RUN' writes one.") from None
 
 
-def _told(payload: bytes) -> Json:
+def _statement(payload: bytes) -> Json:
     found: Json = json.loads(payload)
     return found
 
@@ -130,18 +130,18 @@ def _told(payload: bytes) -> Json:
 def _contradiction(payload: bytes, run: RecordedRun) -> str:
     """What of a statement the ledger beside it does not bear out; empty if all is."""
     try:
-        told = _told(payload)
-        if told["predicateType"] != PREDICATE_TYPE:
-            return f"the statement is another one, {told['predicateType']}"
-        signed = {each["digest"]["sha256"] for each in told["predicate"]["configuration"]}
+        stated = _statement(payload)
+        if stated["predicateType"] != PREDICATE_TYPE:
+            return f"the statement is another one, {stated['predicateType']}"
+        signed = {each["digest"]["sha256"] for each in stated["predicate"]["configuration"]}
     except (ValueError, KeyError, TypeError):
         return "the statement is not one of esipp"
     if run.sha256 not in signed:
         return f"the statement is not about this ledger, whose digest is {run.sha256}"
     mine = statement(run)
     parts = ("result", "passedTests", "warnedTests", "failedTests")
-    different = [key for key in parts if mine["predicate"][key] != told["predicate"].get(key)]
-    different += ["subject"] if mine["subject"] != told["subject"] else []
+    different = [key for key in parts if mine["predicate"][key] != stated["predicate"].get(key)]
+    different += ["subject"] if mine["subject"] != stated["subject"] else []
     return f"the ledger says something else of {', '.join(different)}" if different else ""
 
 
@@ -155,10 +155,10 @@ def verification_summary(run: RecordedRun, payload: bytes, result: str, verifier
         verifier: who verified it, as a URI.
         envelope: the file of the signed statement.
     """
-    told = _told(payload)
+    stated = _statement(payload)
     return {
-        "_type": told["_type"],
-        "subject": told["subject"],
+        "_type": stated["_type"],
+        "subject": stated["subject"],
         "predicateType": SUMMARY_TYPE,
         "predicate": {
             "verifier": {"id": verifier or "https://esipp.dev/verify", "version": {"esipp": run.header["suite"]}},
@@ -193,8 +193,8 @@ def _holds(key: str, message: bytes, signature: bytes) -> bool:
 
 def _way(key: str, *, private: bool) -> list[str]:
     """The options for a kind of key: Ed25519 signs the message itself, others its digest."""
-    told = _openssl(["pkey", *([] if private else ["-pubin"]), "-in", key, "-noout", "-text"], None).decode()
-    return ["-rawin"] if "ED25519" in told.upper() else ["-rawin", "-digest", "sha256"]
+    described = _openssl(["pkey", *([] if private else ["-pubin"]), "-in", key, "-noout", "-text"], None).decode()
+    return ["-rawin"] if "ED25519" in described.upper() else ["-rawin", "-digest", "sha256"]
 
 
 def _key_id(key: str, *, private: bool) -> str:

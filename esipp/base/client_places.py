@@ -116,14 +116,14 @@ def _read(whole: str, text: str) -> Place:
     raise PreflightError(f"--outside {text}: '{whole}' is not a valid place.", HINT)
 
 
-def _addresses(told: str, text: str) -> tuple[str, ...]:
+def _addresses(given: str, text: str) -> tuple[str, ...]:
     """The addresses that the user gives, in their usual form.
 
     Raises:
         PreflightError: one is not the address of a client, or two are of one family.
     """
     found: list[ipaddress.IPv4Address | ipaddress.IPv6Address] = []
-    for each in told.split("+"):
+    for each in given.split("+"):
         try:
             found.append(ipaddress.ip_address(each))
         except ValueError:

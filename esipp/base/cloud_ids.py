@@ -124,19 +124,19 @@ class CloudIds:
             self._spelled |= forms
             self._compile()
 
-    def told(self) -> dict[str, Any]:
+    def known(self) -> dict[str, Any]:
         """All registered ids and pseudonyms, for another process of the run; see ``hear``."""
         with self._lock:
             known = {"names": self._names, "pseudonyms": self._pseudonyms, "spelled": self._spelled}
             return {"wanted": self.wanted, **{name: dict(each) for name, each in known.items()}}
 
-    def hear(self, told: Mapping[str, Any]) -> None:
+    def hear(self, known: Mapping[str, Any]) -> None:
         """Take over the ids and pseudonyms of another process."""
         with self._lock:
-            self.wanted = bool(told.get("wanted"))
-            self._names |= told.get("names") or {}
-            self._pseudonyms |= told.get("pseudonyms") or {}
-            self._spelled |= told.get("spelled") or {}
+            self.wanted = bool(known.get("wanted"))
+            self._names |= known.get("names") or {}
+            self._pseudonyms |= known.get("pseudonyms") or {}
+            self._spelled |= known.get("spelled") or {}
             self._compile()
 
     def _compile(self) -> None:

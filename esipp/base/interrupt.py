@@ -51,8 +51,8 @@ class Stop:
         """
 
         def reading() -> Reading:
-            told = look()
-            return replace(told, hopeless=told.hopeless or self._stopped.is_set())
+            found = look()
+            return replace(found, hopeless=found.hopeless or self._stopped.is_set())
 
         held = converge(reading, budget, since)
         self.check()

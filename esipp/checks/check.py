@@ -102,7 +102,7 @@ AT_VIPS = f"{OUTSIDE}.vips."
 """Prefix of facts, by family (``vantage.outside.vips.ipv4``), that say why the address of a client outside is uncertain
 at VIPs of the cluster's own load balancer. Absent if nothing makes it uncertain."""
 
-SURROUNDINGS = "surroundings."
+ENVIRONMENT = "environment."
 """Prefix of facts about the environment that may affect traffic between clients and pods: a NetworkPolicy that denies,
 the proxy of a mesh. Absent if there is none."""
 
@@ -250,7 +250,7 @@ class Check(Generic[S]):
 
     def as_json(self) -> dict[str, Any]:
         """Return the check as a JSON object, as ``esipp list --format json`` and the ledger have it."""
-        told = {
+        fields = {
             "id": self.id,
             "suite": self.suite,
             "level": self.level.value,
@@ -260,7 +260,7 @@ class Check(Generic[S]):
             "references": [each.as_json() for each in self.references],
             **self.subject.as_json(),
         }
-        return {**told, "expect": told.get("expect", self.expected)}
+        return {**fields, "expect": fields.get("expect", self.expected)}
 
 
 def is_about(check: Check, kind: type[T]) -> TypeIs[Check[T]]:
@@ -336,13 +336,13 @@ def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
     """Return why a check is unsupported, from its missing features; an exclusion by the user comes first."""
     if excluded := exclusions(check.id, missing):
         return "; ".join(missing[name].why for name in excluded)
-    told = []
+    needs = []
     for name, feature in missing.items():
         version = name.removeprefix(KUBERNETES)
         dated = name.startswith(KUBERNETES)
         why = f" ({check.since_why})" if check.since_why and version == check.since else ""
-        told.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
-    return "needs " + "; ".join(told)
+        needs.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
+    return "needs " + "; ".join(needs)
 
 
 def unproven_at_vips(check: Check, facts: Mapping[str, str]) -> str:
@@ -355,9 +355,9 @@ def left_out_of(checks: Iterable[Check], selected: Container[str]) -> int:
     return sum(1 for check in checks if check.level is Level.CORE and not check.instrument and check.id not in selected)
 
 
-def surrounded(check: Check, facts: Mapping[str, str]) -> str:
+def in_environment(check: Check, facts: Mapping[str, str]) -> str:
     """Return what in the environment may explain a failure; else empty."""
-    found = (facts[name] for name in sorted(facts) if name.startswith(SURROUNDINGS))
+    found = (facts[name] for name in sorted(facts) if name.startswith(ENVIRONMENT))
     return next(found, "") if check.subject.through_pods else ""
 
 

@@ -21,7 +21,7 @@ class Phase(StrEnum):
     ROLLING_UPDATE = "rolling-update"
     DELETED = "deleted"
     FLAPS = "readiness-flaps"
-    FLIPS = "policy-flips"
+    POLICY_CHANGES = "policy-flips"
     CORDON = "cordon"
     DRAIN = "drain"
     EXCLUDE = "exclude"

@@ -43,9 +43,9 @@ class Crossing:
     @property
     def reasons(self) -> dict[str, str]:
         """The reasons for empty fields, each with its letter."""
-        told = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
+        reasons = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
         letters = (*ascii_lowercase, *(f"a{letter}" for letter in ascii_lowercase))
-        return dict(zip(told, letters, strict=False))
+        return dict(zip(reasons, letters, strict=False))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The rows of the table: an event, and each stream's field as text."""
@@ -55,10 +55,10 @@ class Crossing:
     def _cell(self, field: Field) -> str:
         empty, letters = field.empty or {}, self.reasons
         total = len(field.judged) + len(field.recorded) + len(empty)
-        told = f"{len(field.judged)} of {total}" if field.judged else "-"
-        told += f", {len(field.recorded)} recorded" if field.recorded else ""
+        words = f"{len(field.judged)} of {total}" if field.judged else "-"
+        words += f", {len(field.recorded)} recorded" if field.recorded else ""
         why = ", ".join(sorted({letters[each] for each in empty.values()}, key=lambda each: (len(each), each)))
-        return f"{told} ({why})" if why else told
+        return f"{words} ({why})" if why else words
 
 
 def as_text(crossing: Crossing) -> Iterator[str]:

@@ -125,10 +125,10 @@ def sights(
     for claim, ids in claims.items():
         there = [name for name in sorted(ids) if claim.holds(_facts_of(name, claim, facts))]
         if (there or claim.holds(facts)) and (packets or not claim.in_packets):
-            told = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
-            seen = sum(1 for each in told if _shows(each, claim))
-            unshown = tuple(each.check_id for each in told if each.status is Status.PASS)
-            found.append(Sight(claim, len(told), seen, unshown))
+            asked = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
+            seen = sum(1 for each in asked if _shows(each, claim))
+            unshown = tuple(each.check_id for each in asked if each.status is Status.PASS)
+            found.append(Sight(claim, len(asked), seen, unshown))
     return found
 
 

@@ -220,7 +220,7 @@ class HealthScenario(ScenarioClaim):
 HealthAnswerCheck = Check[HealthAnswer]
 HealthScenarioCheck = Check[HealthScenario]
 
-NOT_TOLD = "a document without serviceProxyHealthy"
+NO_HEALTHY_FIELD = "a document without serviceProxyHealthy"
 TWICE = "pods counted once for each family"
 """Evidence: every count is twice the correct one. Facts say whether the Services have two families."""
 EACH_TARGET = "pods counted once for each port that the service leads to, and each family"

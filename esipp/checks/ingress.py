@@ -10,7 +10,7 @@ INGRESS = "load-balancer.ingress"
 PROXIED_INGRESSES = ("Proxy", "hostname")
 """Forms of status of a load balancer that is, or may be, a proxy."""
 
-TOLD = "load-balancer.class.told"
+NAMED_CLASS = "load-balancer.class.named"
 """The fact that ``--provider`` says forwarder or proxy; absent without ``--provider``."""
 
 AT_SERVICE, OF_SERVICE = "service.ingress", "service.load-balancer"
@@ -28,9 +28,9 @@ def ingress_facts(ingresses: Mapping[str, str]) -> dict[str, str]:
     return {f"{INGRESS}.{name}": way for name, way in sorted(ingresses.items()) if way in PROXIED_INGRESSES}
 
 
-def class_facts(told: LoadBalancer | None) -> dict[str, str]:
+def class_facts(named: LoadBalancer | None) -> dict[str, str]:
     """Return the class of load balancer that the user names, as a fact."""
-    return {TOLD: told.kind.value} if told else {}
+    return {NAMED_CLASS: named.kind.value} if named else {}
 
 
 def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
@@ -43,5 +43,5 @@ def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
     way = facts.get(f"{INGRESS}.{service}", "")
     if not service:
         return facts
-    proxied = way in PROXIED_INGRESSES and facts.get(TOLD) != Class.FORWARDER.value
+    proxied = way in PROXIED_INGRESSES and facts.get(NAMED_CLASS) != Class.FORWARDER.value
     return {**facts, **({AT_SERVICE: way} if way else {}), **({OF_SERVICE: PROXY} if proxied else {})}

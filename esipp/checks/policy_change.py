@@ -27,7 +27,7 @@ class ChangingService(StrEnum):
     @property
     def object_name(self) -> str:
         """Return the name of the Service."""
-        return f"flips-{self.value}"
+        return f"policy-change-{self.value}"
 
 
 class At(StrEnum):

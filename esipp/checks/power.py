@@ -44,8 +44,8 @@ def say_run(samples: Iterable[int]) -> str:
     least, paths = min(counts), counts.total()
     number = f"{counted(least, 'connection')}" if len(counts) == 1 else f"{counted(least, 'connection')} or more"
     chance = missed(least)
-    told = f"{paths:,} paths were dialled by {number} each" if paths > 1 else f"1 path was dialled by {number}"
-    told += f". A defect that hits 1 % of the connections of one path is missed with a chance of {say_share(chance)}"
+    said = f"{paths:,} paths were dialled by {number} each" if paths > 1 else f"1 path was dialled by {number}"
+    said += f". A defect that hits 1 % of the connections of one path is missed with a chance of {say_share(chance)}"
     if paths == 1:
-        return f"{told}."
-    return f"{told}, one that hits two paths with {say_share(chance**2)}, three with {say_share(chance**3)}."
+        return f"{said}."
+    return f"{said}, one that hits two paths with {say_share(chance**2)}, three with {say_share(chance**3)}."

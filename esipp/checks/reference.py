@@ -33,13 +33,13 @@ class Reference:
         return {"title": self.title, "url": self.url}
 
 
-def read_reference(told: str | Mapping[str, Any]) -> Reference:
+def read_reference(written: str | Mapping[str, Any]) -> Reference:
     """Return the reference that ``as_json`` wrote, or that an older ledger has as text.
 
     Raises:
         KeyError: a part is missing.
     """
-    return Reference(told) if isinstance(told, str) else Reference(str(told["title"]), str(told["url"]))
+    return Reference(written) if isinstance(written, str) else Reference(str(written["title"]), str(written["url"]))
 
 
 def titles(references: Iterable[Reference]) -> str:

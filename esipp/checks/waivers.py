@@ -151,7 +151,7 @@ def read_waivers(file: str, ids: Collection[str]) -> tuple[Waiver, ...]:
 
 
 def _with_days_as_text(text: str) -> str:
-    """YAML takes 2026-12-31 for a date; here it is a text, so that a day that does not exist is told as one."""
+    """YAML takes 2026-12-31 for a date; here it is a text, so that a day that does not exist is reported as one."""
     return re.sub(r"^(\s*(?:- )?expires:\s*)(\d{4}-\d{2}-\d{2})\s*(#.*)?$", r"\1'\2'", text, flags=re.MULTILINE)
 
 

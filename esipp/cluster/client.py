@@ -65,7 +65,7 @@ class ApiCalls:
         with self._lock:
             self._counted[call_of(method, path, query)] += 1
 
-    def told(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """The counts so far, the most frequent first."""
         with self._lock:
             return dict(self._counted.most_common())

@@ -52,7 +52,7 @@ class WatchdogClient:
                 self._dog = self._start()
                 log = str(self._log.absolute()) if self._log else ""
                 message = {"cluster": self._context, "kubeconfig": self._kubeconfig, "as": self._as, "log": log}
-                self._tell({**message, "cloud": KNOWN.cloud.told()})
+                self._tell({**message, "cloud": KNOWN.cloud.known()})
             self._number += 1
             self._tell({"number": self._number, "undo": undo.as_json()})
             return self._number

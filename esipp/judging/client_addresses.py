@@ -147,8 +147,8 @@ def find(
         if whose := owner(address):
             return unproven(f"{client} appears as {address}, the address of {whose}: something on the way rewrites it")
     if len(shown) > 1:
-        told = "; ".join(f"{_say(name, asked)} sees {address}" for name, address in views.items())
-        return unproven(f"{client} (own address {own}) is seen with different addresses: {told}")
+        by_whom = "; ".join(f"{_say(name, asked)} sees {address}" for name, address in views.items())
+        return unproven(f"{client} (own address {own}) is seen with different addresses: {by_whom}")
     (address,) = shown
     if own.is_global and given is None:
         return unproven(f"{client} has the public address {own}, but appears as {address}: something rewrites it")
@@ -162,8 +162,8 @@ def find(
     return DiscoveredAddress(client, family, Finding.NAT, said, own, address, at_nodes=bool(nodes))
 
 
-def told_apart(found: Iterable[DiscoveredAddress]) -> list[DiscoveredAddress]:
-    """If several clients share one address, only the first counts: the nodes cannot tell the others apart from it."""
+def distinct_clients(found: Iterable[DiscoveredAddress]) -> list[DiscoveredAddress]:
+    """If several clients share one address, only the first counts: the nodes cannot distinguish the others from it."""
     holders: dict[IPAddress, str] = {}
     kept = []
     for each in sorted(found, key=lambda each: (each.client, each.family)):
@@ -185,19 +185,19 @@ def features(found: Iterable[DiscoveredAddress]) -> dict[str, Feature]:
 
     The clients behind a router and behind NAT are extras of esipp beside kind's nodes: without them a run is complete.
     """
-    told: dict[str, Feature] = {}
+    stated: dict[str, Feature] = {}
 
     def tell(name: str, each: DiscoveredAddress, *, present: bool) -> None:
-        if name not in told or told[name].present:
+        if name not in stated or stated[name].present:
             extra = each.client in (BEHIND_ROUTER, BEHIND_NAT)
-            told[name] = Feature(present, each.said, ours=not present and not extra)
+            stated[name] = Feature(present, each.said, ours=not present and not extra)
 
     for each in found:
         vantage, family = FEATURES.get(each.client, TWO_ADDRESSES), each.family.value.lower()
         tell(f"{vantage}.{family}", each, present=each.finding is not Finding.UNPROVEN)
         if not each.at_nodes:
             tell(of_nodes(vantage, family), each, present=False)
-    return told
+    return stated
 
 
 def checked(found: Iterable[DiscoveredAddress], owner: Callable[[IPAddress], str]) -> list[DiscoveredAddress]:
@@ -234,10 +234,10 @@ class Owners:
 
 def addresses(found: Iterable[DiscoveredAddress]) -> dict[str, list[str]]:
     """The proven addresses by client, as the cluster sees them."""
-    told: dict[str, list[str]] = {}
+    proven: dict[str, list[str]] = {}
     for each in found:
-        told.setdefault(each.client, []).extend([str(each.seen)] if each.seen is not None else [])
-    return told
+        proven.setdefault(each.client, []).extend([str(each.seen)] if each.seen is not None else [])
+    return proven
 
 
 def at_vips(found: Iterable[DiscoveredAddress], vips: Iterable[Mapping[Family, str]]) -> dict[str, str]:
@@ -255,7 +255,7 @@ def at_vips(found: Iterable[DiscoveredAddress], vips: Iterable[Mapping[Family, s
     for addresses in vips:
         for family, address in addresses.items():
             given.setdefault(family, set()).add(parse_address(address))
-    told: dict[str, str] = {}
+    doubts: dict[str, str] = {}
     for each in sorted(found, key=lambda each: each.client):
         seen = each.seen
         others = (vip for vip in given.get(each.family, ()) if seen is not None and vip.is_global != seen.is_global)
@@ -266,8 +266,8 @@ def at_vips(found: Iterable[DiscoveredAddress], vips: Iterable[Mapping[Family, s
                 f"nodes see {each.client} as the {ways[0]}, and the VIP is the {ways[1]}: the route to the VIP is "
                 "another one, and a rewritten source may come from NAT on that route or from the load balancer"
             )
-            told.setdefault(f"{AT_VIPS}{each.family.value.lower()}", said)
-    return told
+            doubts.setdefault(f"{AT_VIPS}{each.family.value.lower()}", said)
+    return doubts
 
 
 def behind_nat(
@@ -281,15 +281,15 @@ def behind_nat(
         held: all addresses that it holds: an address that the user gives is the translated one of each.
     """
     held = list(held)
-    told: dict[IPAddress, IPAddress] = {}
+    rewritten: dict[IPAddress, IPAddress] = {}
     for each in found:
         if each.client != client or each.seen is None:
             continue
         if each.finding is Finding.NAT and each.own is not None:
-            told[each.own] = each.seen
+            rewritten[each.own] = each.seen
         if each.finding is Finding.GIVEN:
-            told |= {own: each.seen for own in held if own.version == each.seen.version}
-    return told
+            rewritten |= {own: each.seen for own in held if own.version == each.seen.version}
+    return rewritten
 
 
 def _and(addresses: Iterable[IPAddress]) -> str:
@@ -302,5 +302,5 @@ def _say(name: str, nodes: Sequence[str]) -> str:
 
 
 def _names(nodes: Sequence[str], others: Sequence[str]) -> str:
-    told = [("nodes " if len(nodes) > 1 else "node ") + " and ".join(nodes)] if nodes else []
-    return " and ".join([*told, *others])
+    named = [("nodes " if len(nodes) > 1 else "node ") + " and ".join(nodes)] if nodes else []
+    return " and ".join([*named, *others])

@@ -92,22 +92,22 @@ class Vantage:
 
     def ours(self, since: float, until: float) -> str:
         """A sentence if the controls of every node were lost or late around a time; empty if one was not."""
-        told = {node: each.trouble(since - NEAR, until + NEAR) for node, each in self._known.items()}
-        if not told or not all(told.values()):
+        troubled = {node: each.trouble(since - NEAR, until + NEAR) for node, each in self._known.items()}
+        if not troubled or not all(troubled.values()):
             return ""
-        named = ", ".join(f"{node}: {words}" for node, words in told.items())
-        if len(told) == 1:
+        named = ", ".join(f"{node}: {words}" for node, words in troubled.items())
+        if len(troubled) == 1:
             return f"the only control listener lost or delayed requests at that time ({named})"
-        return f"the control listeners of all {len(told)} nodes lost or delayed requests at that time ({named})"
+        return f"the control listeners of all {len(troubled)} nodes lost or delayed requests at that time ({named})"
 
     def cut(self, since: float, until: float) -> str:
         """A sentence if some nodes' listeners lost requests around a time while those of other nodes did not.
 
         This points at these nodes. It excuses no loss.
         """
-        told = {node: each.counts(since - NEAR, until + NEAR).lost for node, each in self._known.items()}
-        lost = {node: count for node, count in told.items() if count}
-        fine = [node for node in told if node not in lost]
+        counted = {node: each.counts(since - NEAR, until + NEAR).lost for node, each in self._known.items()}
+        lost = {node: count for node, count in counted.items() if count}
+        fine = [node for node in counted if node not in lost]
         if not lost or not fine or self.ours(since, until):
             return ""
         named = ", ".join(f"{count} on {node}" for node, count in lost.items())

@@ -12,10 +12,10 @@ from esipp.checks.check import (
     Feature,
     Level,
     Status,
+    in_environment,
     is_instrument,
     missing_features,
     say_missing,
-    surrounded,
     unproven_at_vips,
 )
 from esipp.checks.ingress import facts_at
@@ -129,7 +129,7 @@ def _here(check: Check, facts: Mapping[str, str], decided: Decision) -> Decision
                 return replace(decided, status=Status.KNOWN, known=each)
     if unproven:
         return replace(decided, status=Status.INCONCLUSIVE, reason=unproven)
-    why = surrounded(check, facts) if decided.environment is None else decided.environment
+    why = in_environment(check, facts) if decided.environment is None else decided.environment
     if why:
         observed = f"{why} (observed: {decided.reason or decided.observed})"
         return replace(decided, status=Status.INCONCLUSIVE, reason=observed)

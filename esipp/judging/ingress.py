@@ -9,7 +9,7 @@ behind a forwarder only the client's own address is right. Nothing excuses a pro
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from esipp.checks.ingress import AT_SERVICE, PROXY, TOLD
+from esipp.checks.ingress import AT_SERVICE, NAMED_CLASS, PROXY
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 MOST = 8
@@ -20,9 +20,9 @@ AT_LEAST = 2
 """The least average number of connections for each address: a new address for each connection is no stable set."""
 
 
-def is_told(facts: Mapping[str, str]) -> bool:
+def is_proxy_by_user(facts: Mapping[str, str]) -> bool:
     """Whether ``--provider`` says that the load balancer is a proxy."""
-    return facts.get(TOLD) == PROXY
+    return facts.get(NAMED_CLASS) == PROXY
 
 
 def in_doubt(unproven: str, facts: Mapping[str, str]) -> bool:
@@ -32,7 +32,7 @@ def in_doubt(unproven: str, facts: Mapping[str, str]) -> bool:
         unproven: why the client's address is not proven there; empty if it is proven.
         facts: those at the Service (``facts_at``).
     """
-    return bool(unproven) and not is_told(facts) and facts.get(AT_SERVICE) != "Proxy"
+    return bool(unproven) and not is_proxy_by_user(facts) and facts.get(AT_SERVICE) != "Proxy"
 
 
 def held(topology: Topology) -> frozenset[IPAddress]:
@@ -62,26 +62,26 @@ class Strangers:
         return not self.why
 
 
-def strangers(seen: Mapping[str, int], others: Collection[IPAddress], *, told: bool = False) -> Strangers:
+def strangers(seen: Mapping[str, int], others: Collection[IPAddress], *, is_proxy: bool = False) -> Strangers:
     """The possible origin of the wrong sources at one VIP, for checks other than paths.
 
     Args:
         seen: the number of answers by the wrong source that pods saw.
         others: known addresses of nodes, pods and clients.
-        told: whether ``--provider`` says that the load balancer is a proxy.
+        is_proxy: whether ``--provider`` says that the load balancer is a proxy.
     """
     foreign = bool(seen) and not any(parse_address(each) in others for each in seen)
-    return Strangers(foreign, why_not_its_own(seen, others, told=told))
+    return Strangers(foreign, why_not_its_own(seen, others, is_proxy=is_proxy))
 
 
-def why_not_its_own(seen: Mapping[str, int], others: Collection[IPAddress], *, told: bool = False) -> str:
+def why_not_its_own(seen: Mapping[str, int], others: Collection[IPAddress], *, is_proxy: bool = False) -> str:
     """Why the sources that pods saw cannot be a load balancer's own addresses; empty if they can.
 
     Args:
         seen: the number of connections by the source address that pods saw: all connections through one Service's VIP
             in one family, without those that showed the client's own address.
         others: known addresses of nodes, pods and clients (``held``).
-        told: whether ``--provider`` says that it is a proxy: then it may have any number of addresses.
+        is_proxy: whether ``--provider`` says that it is a proxy: then it may have any number of addresses.
     """
     if not seen:
         return "pods saw only the client's own address"
@@ -89,6 +89,6 @@ def why_not_its_own(seen: Mapping[str, int], others: Collection[IPAddress], *, t
     if known:
         return f"{known[0]} is the address of a node, a pod or a client"
     number, total = len({parse_address(each) for each in seen}), sum(seen.values())
-    if told or (number <= MOST and total >= AT_LEAST * number):
+    if is_proxy or (number <= MOST and total >= AT_LEAST * number):
         return ""
     return f"{number} addresses in {total} connections: a load balancer has a small, fixed set of addresses"

@@ -107,9 +107,11 @@ def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | N
     if bound is not None:
         return Promise(bound, BY_USER, spreads, by_checks, True)
     named = " or ".join(each.name for each in profiles)
-    told = [(each.bound, each) for each in profiles if sure or _documented(each)]
-    longest = max(((seconds, each) for seconds, each in told if seconds is not None), key=lambda x: x[0], default=None)
-    if longest is None or any(seconds is None for seconds, _ in told) or len(told) < len(profiles):
+    bounds = [(each.bound, each) for each in profiles if sure or _documented(each)]
+    longest = max(
+        ((seconds, each) for seconds, each in bounds if seconds is not None), key=lambda x: x[0], default=None
+    )
+    if longest is None or any(seconds is None for seconds, _ in bounds) or len(bounds) < len(profiles):
         why = f"profile {named} has no bound, and --bound is not set" if named else NOBODY
         return Promise(None, why, spreads, by_checks, bool(profiles))
     seconds, profile = longest

@@ -29,20 +29,20 @@ def contradiction(observation: Observation) -> str:
     """
     echo = observation.echo or {}
     try:
-        told, raw = parse_address(str(echo["peer_address"])), parse_address(str(echo["peer_address_raw"]))
+        reported, raw = parse_address(str(echo["peer_address"])), parse_address(str(echo["peer_address_raw"]))
         local = parse_address(str(echo["local_address"]))
     except (KeyError, ValueError) as broken:
         return f"its document has no valid addresses ({broken})"
-    if told != raw:
-        return f"it reports the peer {told}, but its socket saw {raw}"
-    if told.version != local.version:
-        return f"it reports that the peer {told} reached it at {local}, of another IP family"
+    if reported != raw:
+        return f"it reports the peer {reported}, but its socket saw {raw}"
+    if reported.version != local.version:
+        return f"it reports that the peer {reported} reached it at {local}, of another IP family"
     if (echo.get("nonce") or "") != observation.nonce:  # grouped results have none, however few they are
         return f"it answered with the nonce {echo.get('nonce')!r} instead of {observation.nonce!r}"
     return ""
 
 
-def told_address(observation: Observation, header: Claim) -> str | None:
+def reported_address(observation: Observation, header: Claim) -> str | None:
     """The client's address as a proxy reports it out of band, or None.
 
     In X-Forwarded-For only the last entry comes from the proxy; those before it may come from the client.

@@ -151,7 +151,7 @@ class Topology:
                 owners.append(f"node {node.name}{self._remark(node.name, path)}")
                 own = stand is not None and stand.node == node.name
                 if own and path.client.vantage is Vantage.NODE:
-                    classes.add(AddressClass.CLIENT)  # and no other: a rewritten source could not be told otherwise
+                    classes.add(AddressClass.CLIENT)  # and no other: otherwise a rewritten source would look the same
                 elif own and path.client.name in self.backends:
                     classes.add(AddressClass.HAIRPIN)
                 else:

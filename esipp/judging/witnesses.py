@@ -41,11 +41,11 @@ def say_witnesses(witnesses: Sequence[Witness], blind: str, total: int) -> str:
     """The witnesses behind a verdict, as text; packets are captured for the sampled connections only."""
     found, doubtful = sum(each.seen for each in witnesses), sum(bool(each.doubt) for each in witnesses)
     if found:
-        apart = f"the packets of {doubtful} more cannot be told apart from others" if doubtful else ""
+        apart = f"the packets of {doubtful} more cannot be distinguished from others" if doubtful else ""
         return "; ".join(filter(None, (f"echo server, and packets of {found} of {total} connections", apart, blind)))
     unseen = "no packets of its connections were captured"
     if doubtful:
-        unseen = f"the packets of {doubtful} of its connections cannot be told apart from others"
+        unseen = f"the packets of {doubtful} of its connections cannot be distinguished from others"
     elif witnesses:
         unseen = "the captured packets do not show the way to a backend"
     return f"echo server only: {blind or unseen}"

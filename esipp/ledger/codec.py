@@ -48,14 +48,14 @@ def encode(what: Any, of: Any = None) -> Json:
     return _CONVERTER.unstructure(what, unstructure_as=of or type(what))
 
 
-def decode(told: Json, of: type[T]) -> T:
+def decode(data: Json, of: type[T]) -> T:
     """The object that JSON describes.
 
     Raises:
         EvidenceError: it does not describe such an object.
     """
     try:
-        return _CONVERTER.structure(told, of)
+        return _CONVERTER.structure(data, of)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, BaseValidationError) as broken:
         raise EvidenceError(f"{type(broken).__name__}: {broken}") from broken
     except ForbiddenExtraKeysError as broken:
@@ -75,27 +75,27 @@ def _enum(value: Enum) -> str:
     return value.value if isinstance(value.value, str) else value.name
 
 
-def _read_enum(told: Json, of: type[Enum]) -> Enum:
-    return of(told) if issubclass(of, str) else of[told]
+def _read_enum(data: Json, of: type[Enum]) -> Enum:
+    return of(data) if issubclass(of, str) else of[data]
 
 
 def _is_enum(of: Any) -> bool:
     return isinstance(of, type) and issubclass(of, Enum)
 
 
-def _read_single(told: Json, of: type) -> Any:
+def _read_single(data: Json, of: type) -> Any:
     """A value that must be of this type already: cattrs would make a text of anything."""
     if issubclass(of, Enum):
-        return _read_enum(told, of)
-    if type(told) is not of:
-        raise TypeError(f"{told!r:.40} is no {of.__name__}")
-    return told
+        return _read_enum(data, of)
+    if type(data) is not of:
+        raise TypeError(f"{data!r:.40} is no {of.__name__}")
+    return data
 
 
-def _read_float(told: Json, _: Any) -> float:
-    if type(told) is int or type(told) is float or told in ("inf", "-inf"):
-        return float(told)
-    raise TypeError(f"{told!r:.40} is no number")
+def _read_float(data: Json, _: Any) -> float:
+    if type(data) is int or type(data) is float or data in ("inf", "-inf"):
+        return float(data)
+    raise TypeError(f"{data!r:.40} is no number")
 
 
 for _single in (str, int, bool):
@@ -106,7 +106,7 @@ _CONVERTER.register_unstructure_hook_func(_is_enum, _enum)
 _CONVERTER.register_structure_hook_func(_is_enum, _read_enum)
 _CONVERTER.register_unstructure_hook_func(lambda of: of is Any, lambda value: value)
 _CONVERTER.register_unstructure_hook_func(lambda of: of == IPAddress, str)
-_CONVERTER.register_structure_hook_func(lambda of: of == IPAddress, lambda told, _: ipaddress.ip_address(told))
+_CONVERTER.register_structure_hook_func(lambda of: of == IPAddress, lambda data, _: ipaddress.ip_address(data))
 
 
 # ------------------------------------------------------------------------------------------------------- collections
@@ -136,8 +136,8 @@ def _map_back(of: Any) -> TypedHook:
     key, value = _CONVERTER.get_structure_hook(of_key), _CONVERTER.get_structure_hook(of_value)
     make: Callable[[Any], Any] = Counter if get_origin(of) is Counter else dict
 
-    def read(told: Any, _: Any) -> Any:
-        pairs = told.items() if _is_text(of_key) else told
+    def read(data: Any, _: Any) -> Any:
+        pairs = data.items() if _is_text(of_key) else data
         return make({key(name, of_key): value(each, of_value) for name, each in pairs})
 
     return read
@@ -170,8 +170,8 @@ def _sequence_back(of: Any) -> TypedHook:
     as_list = _list_of(of)
     items = _CONVERTER.get_structure_hook(as_list)
 
-    def read(told: Any, _: Any) -> Any:
-        ((kind, found),) = told.items()
+    def read(data: Any, _: Any) -> Any:
+        ((kind, found),) = data.items()
         return {"list": list, "tuple": tuple}[kind](items(found, as_list))
 
     return read
@@ -254,16 +254,18 @@ class _Table:
                 columns[name] = self.tables[name].encode(values)
                 continue
             hook = _CONVERTER.get_unstructure_hook(self.types[name])
-            told = [hook(value) for value in values]
-            if any(isinstance(each, dict) for each in told):
-                told = KNOWN.value(told)  # in columns, nobody would know a secret by the name that it stands behind
-            columns[name] = pack(told, before)
+            written = [hook(value) for value in values]
+            if any(isinstance(each, dict) for each in written):
+                written = KNOWN.value(
+                    written
+                )  # in columns, nobody would know a secret by the name that it stands behind
+            columns[name] = pack(written, before)
             if "ticks" in columns[name]:
                 before[name] = ticks_of(columns[name], before)
         return {"rows": len(checks), "columns": columns}
 
-    def decode(self, told: dict[str, Json]) -> list[Any]:
-        count, columns = told["rows"], told["columns"]
+    def decode(self, data: dict[str, Json]) -> list[Any]:
+        count, columns = data["rows"], data["columns"]
         strange = columns.keys() - set(self.names)
         if strange:
             raise ValueError(f"{self.of.__name__} has no {sorted(strange)[0]}")
@@ -310,8 +312,8 @@ def _table_back(of: Any) -> TypedHook:
     item, make = get_args(of)[0], get_origin(of)
     one, table = _CONVERTER.get_structure_hook(item), _Table(item)
 
-    def read(told: Any, _: Any) -> Any:
-        return make(table.decode(told) if isinstance(told, dict) else [one(each, item) for each in told])
+    def read(data: Any, _: Any) -> Any:
+        return make(table.decode(data) if isinstance(data, dict) else [one(each, item) for each in data])
 
     return read
 
@@ -326,9 +328,9 @@ def _stream(stream: Stream) -> Json:
     return {"name": stream.name, "spacing": _float(stream.spacing), "frozen": stream.frozen, "samples": samples}
 
 
-def _read_stream(told: dict[str, Json], _: Any) -> Stream:
-    made = Stream(told["name"], float(told["spacing"]), _CONVERTER.structure(told["samples"], list[Sample]))
-    if told["frozen"]:
+def _read_stream(data: dict[str, Json], _: Any) -> Stream:
+    made = Stream(data["name"], float(data["spacing"]), _CONVERTER.structure(data["samples"], list[Sample]))
+    if data["frozen"]:
         made.freeze()
     return made
 
@@ -340,7 +342,7 @@ _CONVERTER.register_structure_hook(Stream, _read_stream)
 # ----------------------------------------------------------------------------------------------- one object a record
 _ONE = Converter(detailed_validation=False, unstruct_collection_overrides={tuple: list})
 _ONE.register_unstructure_hook(StrEnum, _enum)
-_ONE.register_structure_hook(Reference, lambda told, _: read_reference(told))
+_ONE.register_structure_hook(Reference, lambda data, _: read_reference(data))
 _ONE.register_unstructure_hook_func(lambda of: of == Mapping[str, int], lambda tally: dict(sorted(tally.items())))
 _OWN_NAMES: dict[type, dict[str, Any]] = {
     Observation: {name: override(omit_if_default=True) for name in RARE},
@@ -354,17 +356,17 @@ for _of, _names in _OWN_NAMES.items():
 
 def record_of(what: Observation | Witness | Verdict) -> dict[str, Any]:
     """The fields of the record that is this object."""
-    told: dict[str, Any] = _ONE.unstructure(what)
-    return told | {"backend": what.backend} if isinstance(what, Observation) else told
+    found: dict[str, Any] = _ONE.unstructure(what)
+    return found | {"backend": what.backend} if isinstance(what, Observation) else found
 
 
-def read_record(told: Mapping[str, Any], of: type[T]) -> T:
+def read_record(record: Mapping[str, Any], of: type[T]) -> T:
     """The object that a record is.
 
     Raises:
         KeyError, ValueError, TypeError: it is no such record.
     """
-    return _ONE.structure(told, of)
+    return _ONE.structure(record, of)
 
 
 # --------------------------------------------------------------------------------------- the evidence of a scenario

@@ -111,12 +111,12 @@ def _steps(numbers: Sequence[int]) -> list[int]:
 def _seconds(ticks: Ticks, before: Mapping[str, Ticks]) -> Column:
     """The shortest form."""
     per, numbers = ticks
-    told: list[Column] = [{"per": per, "ticks": write_numbers(_steps(numbers))}]
+    forms: list[Column] = [{"per": per, "ticks": write_numbers(_steps(numbers))}]
     for name, (other, theirs) in before.items():
         if other == per:
             since = [mine - their for mine, their in zip(numbers, theirs, strict=True)]
-            told.append({"per": per, "ticks": write_numbers(since), "since": name})
-    return min(told, key=lambda column: len(column["ticks"]))
+            forms.append({"per": per, "ticks": write_numbers(since), "since": name})
+    return min(forms, key=lambda column: len(column["ticks"]))
 
 
 def _few(values: Sequence[Json]) -> Column | None:

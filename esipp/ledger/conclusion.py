@@ -334,9 +334,9 @@ def _stale(verdicts: Sequence[Verdict], waivers: Waivers) -> str:
     """The waivers that are expired or cover nothing; empty if there are none."""
     held = [each.check_id for each in verdicts if each.status in (*FINE, Status.KNOWN) and not is_defect(each)]
     others = [each.check_id for each in verdicts if each.check_id not in {*held}]
-    told = [f"the waiver of {each.words} is expired" for each in waivers.expired([*held, *others])]
-    told += [f"the waiver of {each.words} covers no failure" for each in waivers.unused(held, others)]
-    return "; ".join(told)
+    stale = [f"the waiver of {each.words} is expired" for each in waivers.expired([*held, *others])]
+    stale += [f"the waiver of {each.words} covers no failure" for each in waivers.unused(held, others)]
+    return "; ".join(stale)
 
 
 def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdict]) -> Iterable[str]:
@@ -349,13 +349,13 @@ def _asked(core: Tally, catalogue: int, left_out: int, verdicts: Sequence[Verdic
         for each in verdicts
         if each.status is Status.UNSUPPORTED and each.level is Level.CORE
     )
-    told = [f"{count:,} without {name}" for name, count in reasons.most_common(MOST_REASONS)]
+    unjudged = [f"{count:,} without {name}" for name, count in reasons.most_common(MOST_REASONS)]
     if rest := sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS)):
-        told.append(f"{rest:,} without other features")
-    told += [f"{core.recorded:,} only recorded, as no bound is promised"] * bool(core.recorded)
-    told += [f"{left_out:,} not selected"] * bool(left_out)
-    if told:
-        yield f"not judged: {', '.join(told)}"
+        unjudged.append(f"{rest:,} without other features")
+    unjudged += [f"{core.recorded:,} only recorded, as no bound is promised"] * bool(core.recorded)
+    unjudged += [f"{left_out:,} not selected"] * bool(left_out)
+    if unjudged:
+        yield f"not judged: {', '.join(unjudged)}"
 
 
 def _instrument(found: Tally) -> Iterable[str]:

@@ -59,7 +59,7 @@ class Snapshot:
 
     ``rows`` is how many were selected, of which ``impossible`` cannot be asked here; ``counts`` are verdicts by
     status; ``waits`` begin with the one that has lasted longest; ``left`` are the seconds that the rest takes,
-    roughly, None where nothing is known of it; ``said`` is what was told last of what is being done.
+    roughly, None where nothing is known of it; ``said`` is the newest sentence about what is being done.
     """
 
     checks: int
@@ -130,7 +130,7 @@ class Progress:
     _typical: dict[str, float] = field(default_factory=dict)
     _said: str = ""
 
-    # ------------------------------------------------------------------------------------------------ being told
+    # --------------------------------------------------------------------------------------------------- reports
     def begin(self, checks: Iterable[Check], samples: int, moves: int) -> None:
         """The checks of the run are known."""
         with self._lock:

@@ -1,6 +1,6 @@
 """Ledger reader: from a ledger to a run for reports, line by line, trusted only as far as it is whole.
 
-A ledger that was cut off, has lines that are none, or does not agree with its own closing record is told as
+A ledger that was cut off, has lines that are none, or does not agree with its own closing record is reported as
 incomplete, and can never come out as conformant.
 """
 
@@ -317,9 +317,9 @@ class _Reader:
         if schema is None:
             raise PreflightError(f"{self.path} does not begin with the header of a run.", hint)
         if schema not in READABLE:
-            told = f"{self.path} has ledger schema {schema}, written by esipp {header.get('suite', '?')}"
+            written = f"{self.path} has ledger schema {schema}, written by esipp {header.get('suite', '?')}"
             raise PreflightError(
-                f"{told}; this one reads schema {' and '.join(map(str, READABLE))}.", "use the esipp that wrote it."
+                f"{written}; this one reads schema {' and '.join(map(str, READABLE))}.", "use the esipp that wrote it."
             )
         try:
             if fault := fault_of(header):
@@ -353,101 +353,103 @@ class _Reader:
             run.trouble.append(what)
 
     def _take(
-        self, run: RecordedRun, take: Callable[[RecordedRun, dict[str, Any]], None], told: dict[str, Any]
+        self, run: RecordedRun, take: Callable[[RecordedRun, dict[str, Any]], None], record: dict[str, Any]
     ) -> None:
         try:
-            take(run, told)
+            take(run, record)
         except DAMAGED as broken:
-            self._fault(run, f"line {self._number}, a record '{told['record']}', is damaged: {broken!r}")
+            self._fault(run, f"line {self._number}, a record '{record['record']}', is damaged: {broken!r}")
 
     # ---------------------------------------------------------------------------------------------- record by record
-    def _take_fact(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.facts[told["name"]] = Fact(told["value"], told["decided"])
+    def _take_fact(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.facts[record["name"]] = Fact(record["value"], record["decided"])
 
-    def _take_feature(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.features[told["name"]] = Feature(told["present"], told["why"], told["ours"])
+    def _take_feature(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.features[record["name"]] = Feature(record["present"], record["why"], record["ours"])
 
-    def _take_component(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.components.append(Component(*(told[name] for name in Component._fields)))
+    def _take_component(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.components.append(Component(*(record[name] for name in Component._fields)))
 
-    def _take_topology(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.topology = {name: value for name, value in told.items() if name not in ("record", "at")}
+    def _take_topology(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.topology = {name: value for name, value in record.items() if name not in ("record", "at")}
 
-    def _take_obstacle(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.obstacles[told["path"]] = told["why"]
+    def _take_obstacle(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.obstacles[record["path"]] = record["why"]
 
-    def _take_settled(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.settled.append(told)
+    def _take_settled(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.settled.append(record)
 
-    def _take_phase(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.phases.append(Phase(told["name"], float(told["seconds"]), float(told["at"])))
+    def _take_phase(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.phases.append(Phase(record["name"], float(record["seconds"]), float(record["at"])))
 
-    def _take_event(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        times = float(told["began"]), float(told["seconds"])
-        run.events.append(RecordedEvent(told["phase"], told["name"], told["touches"], *times))
+    def _take_event(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        times = float(record["began"]), float(record["seconds"])
+        run.events.append(RecordedEvent(record["phase"], record["name"], record["touches"], *times))
 
-    def _take_observation(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        path = intern(told["path"])
-        which = (path, told["seq"], told["started"])
+    def _take_observation(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        path = intern(record["path"])
+        which = (path, record["seq"], record["started"])
         if which in self._probed:
-            self._fault(run, f"line {self._number} repeats probe {told['seq']} of {path}")
+            self._fault(run, f"line {self._number} repeats probe {record['seq']} of {path}")
             return
         self._probed.add(which)
-        echo = told["echo"] or {}
+        echo = record["echo"] or {}
         run.probes.setdefault(path, []).append(
             Probe(
-                int(told["seq"]),
-                int(told["count"]),
-                intern(told["outcome"]),
-                _end(told["source"]),
-                _end(told["dialled"]),
-                _end(told["seen"]),
-                intern(told["backend"] or ""),
+                int(record["seq"]),
+                int(record["count"]),
+                intern(record["outcome"]),
+                _end(record["source"]),
+                _end(record["dialled"]),
+                _end(record["seen"]),
+                intern(record["backend"] or ""),
                 intern(echo.get("node") or ""),
-                float(told["started"]),
-                float(told["ended"]),
-                intern(told["detail"]),
+                float(record["started"]),
+                float(record["ended"]),
+                intern(record["detail"]),
             )
         )
 
-    def _take_witness(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.witnesses.setdefault(told["path"], []).append(read_record(told, Witness))
+    def _take_witness(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.witnesses.setdefault(record["path"], []).append(read_record(record, Witness))
 
-    def _take_evidence(self, run: RecordedRun, told: dict[str, Any]) -> None:
+    def _take_evidence(self, run: RecordedRun, record: dict[str, Any]) -> None:
         """What no judge and no report reads; older ledgers have all their evidence a second time here (older.py)."""
 
-    def _take_judged(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        suite = told["suite"]
-        if told.get("broken_off"):
+    def _take_judged(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        suite = record["suite"]
+        if record.get("broken_off"):
             run.broken_off.add(suite)
         try:
-            run.judged[suite] = read_judged(suite, told["seen"])
+            run.judged[suite] = read_judged(suite, record["seen"])
         except (EvidenceError, KeyError) as broken:
             why = "this version of esipp has no such judge" if isinstance(broken, KeyError) else broken
             run.unread[suite] = f"the evidence of {suite} cannot be read ({why})"
             self._fault(run, run.unread[suite])
 
-    def _take_section(self, run: RecordedRun, told: dict[str, Any]) -> None:
+    def _take_section(self, run: RecordedRun, record: dict[str, Any]) -> None:
         """Older ledgers have the sections of their summary as text; evidence has the same."""
 
-    def _take_note(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        run.notes.append((told["about"], told["note"]))
+    def _take_note(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        run.notes.append((record["about"], record["note"]))
 
-    def _take_verdict(self, run: RecordedRun, told: dict[str, Any]) -> None:
-        verdict = read_record(told, Verdict)
+    def _take_verdict(self, run: RecordedRun, record: dict[str, Any]) -> None:
+        verdict = read_record(record, Verdict)
         if verdict.check_id in run.verdicts:
             self._fault(run, f"line {self._number} is a second verdict on {verdict.check_id}")
         run.verdicts[verdict.check_id] = verdict
-        run.judged_at[verdict.check_id] = float(told["at"])
+        run.judged_at[verdict.check_id] = float(record["at"])
 
-    def _take_end(self, run: RecordedRun, told: dict[str, Any]) -> None:
+    def _take_end(self, run: RecordedRun, record: dict[str, Any]) -> None:
         if run.end is not None:
             return
-        if told["records"] != self._before:
-            self._fault(run, f"the closing record counts {told['records']} records before it instead of {self._before}")
-        elif told["sha256"] != self._digest.hexdigest():
+        if record["records"] != self._before:
+            self._fault(
+                run, f"the closing record counts {record['records']} records before it instead of {self._before}"
+            )
+        elif record["sha256"] != self._digest.hexdigest():
             self._fault(run, "the closing record's digest does not match the lines before it: the ledger was changed")
-        run.end = told
+        run.end = record
 
     # ------------------------------------------------------------------------------------------------- the whole of it
     def _check(self, run: RecordedRun) -> None:
@@ -481,9 +483,9 @@ class _Reader:
             run.trouble.append(f"and {self._faults - MOST_TROUBLE} more faults")
 
 
-def _end(told: Any) -> tuple[str, int] | None:
+def _end(pair: Any) -> tuple[str, int] | None:
     """Address and port."""
-    return None if told is None else (intern(str(told[0])), int(told[1]))
+    return None if pair is None else (intern(str(pair[0])), int(pair[1]))
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

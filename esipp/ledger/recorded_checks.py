@@ -10,8 +10,8 @@ from esipp.checks.reference import Reference, read_reference
 
 def check_record(check: Check) -> dict[str, Any]:
     """A check as the ledger's header has it: all that reports say of it."""
-    told = {"profile": check.subject.profile.value, "fails_if": check.fails_if, "asked": check.asked}
-    return check.as_json() | told | check.subject.recorded()
+    more = {"profile": check.subject.profile.value, "fails_if": check.fails_if, "asked": check.asked}
+    return check.as_json() | more | check.subject.recorded()
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Place:
     """The place of a path check in the matrix.
 
     Args:
-        service, entry: the line's words; ``kind``: only lines of one kind may be told as one; ``order`` sorts them.
-        client, family: the column; ``client_order`` sorts columns. ``protocol`` is told where it makes a difference.
+        service, entry: the line's words; ``kind``: only lines of one kind may be joined; ``order`` sorts them.
+        client, family: the column; ``client_order`` sorts columns. ``protocol`` is named where it makes a difference.
         axes: its value on each axis on which checks are siblings; ``siblings``: what all those have in common that
             differ from it on that axis only.
     """
@@ -71,34 +71,35 @@ class RecordedCheck:
         return f"{self.place.service}  {self.place.entry}".rstrip() if self.place else self.suite
 
 
-def read_check(told: Mapping[str, Any]) -> RecordedCheck:
+def read_check(record: Mapping[str, Any]) -> RecordedCheck:
     """A check of a ledger's header.
 
     Raises:
         KeyError, ValueError, TypeError: it is none.
     """
-    expect = told.get("expect", "")
+    expect = record.get("expect", "")
     classes = frozenset(expect) if isinstance(expect, list) else frozenset()
     place = None
-    if "place" in told:
-        where = told["place"]
+    if "place" in record:
+        where = record["place"]
         place = Place(
-            where["service"], where["entry"], where["kind"], tuple(where["order"]), told["client"],
-            (*where["client"], told["client"]), told["family"], told["protocol"], told["axes"], told["siblings"],
+            where["service"], where["entry"], where["kind"], tuple(where["order"]), record["client"],
+            (*where["client"], record["client"]), record["family"], record["protocol"], record["axes"],
+            record["siblings"],
         )  # fmt: skip
     return RecordedCheck(
-        told["id"],
-        told["suite"],
-        Level(told["level"]),
-        told["requirement"],
-        tuple(map(read_reference, told["references"])),
-        told["profile"],
+        record["id"],
+        record["suite"],
+        Level(record["level"]),
+        record["requirement"],
+        tuple(map(read_reference, record["references"])),
+        record["profile"],
         "|".join(sorted(classes)) if classes else str(expect),
-        told["fails_if"],
-        told["asked"],
-        tuple(told["features"]),
-        told["path"] if "entry" in told else "",
+        record["fails_if"],
+        record["asked"],
+        tuple(record["features"]),
+        record["path"] if "entry" in record else "",
         classes,
         place,
-        told,
+        record,
     )

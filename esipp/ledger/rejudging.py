@@ -14,6 +14,7 @@ from esipp.checks.versions import version_features
 from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, Scenario, scenario_of, where_to_look
 from esipp.ledger.codec import read_record
+from esipp.ledger.older import fact
 from esipp.ledger.reading import LEDGER, RecordedRun, read_run
 
 
@@ -56,18 +57,18 @@ def read_past(path: Path) -> Past:
     past = Past(run, path / LEDGER if path.is_dir() else path)
     facts: dict[str, str] = {}
     features: dict[str, Feature] = {}
-    for told in records(past.ledger):
-        kind = told["record"]
+    for record in records(past.ledger):
+        kind = record["record"]
         if kind == "observation":
-            past.observations.setdefault(told["path"], []).append(read_record(told, Observation))
+            past.observations.setdefault(record["path"], []).append(read_record(record, Observation))
         elif kind == "fact":
-            facts = facts | {told["name"]: told["value"]}
+            facts = facts | {fact(record["name"]): record["value"]}
             past.at_last = Known(facts, features)
         elif kind == "feature":
-            features = features | {told["name"]: Feature(told["present"], told["why"], told["ours"])}
+            features = features | {record["name"]: Feature(record["present"], record["why"], record["ours"])}
             past.at_last = Known(facts, features)
         elif kind == "verdict":
-            past.known[told["id"]] = past.at_last
+            past.known[record["id"]] = past.at_last
     return past
 
 

@@ -102,13 +102,13 @@ class Settings:
         cluster = "--in-cluster" if self.in_cluster else f"--context {shlex.quote(self.context)}"
         start = os.environ.get("ESIPP_REPEAT") or f"esipp run {cluster}"
         kubeconfig = None if self.in_cluster else self.kubeconfig
-        told = {"--kubeconfig": kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
-        told["--moves"] = str(self.moves)
+        values = {"--kubeconfig": kubeconfig, "--outside": self.outside, "--samples": str(self.samples)}
+        values["--moves"] = str(self.moves)
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
         usual["--moves"] = str(DEFAULT_MOVES)
-        told["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
-        told["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
-        words = [f"{name} {shlex.quote(str(value))}" for name, value in told.items() if value != usual[name]]
+        values["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
+        values["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
+        words = [f"{name} {shlex.quote(str(value))}" for name, value in values.items() if value != usual[name]]
         words += [f"--as {shlex.quote(self.as_user)}"] if self.as_user else []
         slow = self.request_timeout != REQUEST_TIMEOUT
         words += [f"--request-timeout {self.request_timeout:g}s"] if slow else []
@@ -145,7 +145,7 @@ def know_cloud(settings: Settings) -> None:
     """Have cloud ids and hosts outside replaced in all that is written from now on, if that is wanted."""
     KNOWN.cloud.wanted = settings.redact_cloud_ids
     learn_cloud(settings.context, ())
-    with contextlib.suppress(PreflightError):  # what makes no sense is told by preflight
+    with contextlib.suppress(PreflightError):  # preflight reports what makes no sense
         keep_private(read_places(settings.outside) or ())
 
 

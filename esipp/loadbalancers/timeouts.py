@@ -73,7 +73,7 @@ def timeouts_of(profiles: Sequence[LoadBalancer], *, sure: bool = True, bound: f
 
     Args:
         profiles: what the load balancer is taken for.
-        sure: whether somebody said so; what was only found may last longer, but is not told what it cannot carry.
+        sure: whether somebody said so. What was only found may get more time, and nothing is ruled out there.
         bound: what the user says that it takes to steer; waits grow with it, and never shrink by it.
     """
     known = _known(profiles, sure=sure)

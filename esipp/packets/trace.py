@@ -41,8 +41,8 @@ class Change:
     """A change of a request's source between two sightings.
 
     ``node`` is where both are, or ``A to B`` where it changed on the way from one to the other, or "before NODE" where
-    the first sighting has another source than the client told. ``before`` and ``after`` are the interfaces. Where only
-    the port is another, NAT moved it: another connection had it at the same destination.
+    the first sighting has another source than the client reported. ``before`` and ``after`` are the interfaces. Where
+    only the port is another, NAT moved it: another connection had it at the same destination.
     """
 
     node: str
@@ -192,9 +192,9 @@ class Tracer:
 
         Found by its nonce, which no other connection has: a datagram holds it, and of TCP the segment that carries the
         request, by whose sequence number its SYN is known; of SCTP by the initiate tag. Where no captured packet holds
-        it, by the addresses and ports that the client told, or, where those were rewritten before the first node, or a
-        proxy stands between, that the backend told; but not if several connections had these. Of an observation that
-        stands for several probes it is the first's.
+        it, by the addresses and ports that the client reported, or, where those were rewritten before the first node,
+        or a proxy stands between, that the backend reported; but not if several connections had these. Of an
+        observation that stands for several probes it is the first's.
         """
         found = self._by_name(observation)
         relayed = len({each.join for each in found if each.protocol == "TCP" and each.kind == REQUEST}) > 1
@@ -242,8 +242,8 @@ class Tracer:
     def _by_text(self, observation: Observation) -> tuple[list[Sighting], list[Sighting], str]:
         """The packets that the client's and the backend's reports lead to, and why they are ambiguous, or nothing.
 
-        Another connection may have had the very ends that a client told, where the kernel moved the client's own port
-        out of its way: its nonce, or that the backend's word leads to another one, tells.
+        Another connection may have had the very ends that a client reported, where the kernel moved the client's own
+        port out of its way. Its nonce shows that, or the backend's report, which leads to another one.
         """
         mine = self._opened(observation, observation.source, observation.dialled)
         theirs = self._opened(observation, observation.seen, observation.local)

@@ -325,7 +325,7 @@ def health_view_feature(
     Args:
         nodes: the nodes of the cluster.
         reference: the settings of the reference load balancer, if there is one.
-        told: the load balancer that the user named.
+        named: the load balancer that the user named.
     """
     if DEFAULT in reference:
         return Feature(True, "the reference load balancer serves Services without a class")

@@ -28,9 +28,9 @@ def raw_sockets() -> bool:
 def main(read: Any) -> None:
     """Describe this place, read the prober from the next line, and run it."""
     fit = sys.version_info >= LEAST and sys.platform.startswith("linux")
-    told = {"event": "host", "python": platform.python_version(), "platform": sys.platform, "fit": fit}
-    told["raw"] = fit and raw_sockets()
-    sys.stdout.write(json.dumps(told) + "\n")
+    event = {"event": "host", "python": platform.python_version(), "platform": sys.platform, "fit": fit}
+    event["raw"] = fit and raw_sockets()
+    sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
     if not fit:
         sys.exit(3)

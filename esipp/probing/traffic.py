@@ -34,7 +34,7 @@ ASK_SECONDS = 3.0
 """Seconds that a pod has to say what it counted."""
 
 END_SECONDS = 15.0
-"""Seconds until a prober has ended all probes that it was told to cancel."""
+"""Seconds until a prober has ended all probes that it has to cancel."""
 
 
 class Target(NamedTuple):
@@ -113,7 +113,7 @@ class Traffic:
         return self._start(name, "lasting", target, pace, read)
 
     def send(self, kind: StreamKind, name: str, target: Target, first_port: int = FIRST_PORT) -> Stream:
-        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers as pods have told.
+        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers, by the reports of pods.
 
         Args:
             kind: what is sent.
@@ -138,7 +138,7 @@ class Traffic:
             flow.running.wait(seconds)
 
     def newest_arrived(self, stream: Stream) -> int:
-        """The number of the newest probe of a one-way stream that a pod has told of; -1 if there is none."""
+        """The number of the newest probe of a one-way stream that a pod has reported; -1 if there is none."""
         with self._lock:
             found = [each for flow in self._flows if flow.stream is stream for each in flow.arrived]
         return max((last for each in found for _, last in each.runs), default=-1)

@@ -14,8 +14,8 @@ from esipp.judging.client_addresses import (
     Finding,
     answers_of,
     checked,
+    distinct_clients,
     find,
-    told_apart,
 )
 from esipp.judging.topology import IPAddress, family_of, parse_address
 from esipp.probing import hosts, vantages
@@ -143,7 +143,7 @@ class Outside:
 
         with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
             found = [each for answers in pool.map(ask, wanted) for each in answers]
-        self.whereabouts = told_apart(found)
+        self.whereabouts = distinct_clients(found)
         for each in found:
             keep_private([self.place(each.client)], [each.seen] if each.seen is not None else [])
         return self.whereabouts

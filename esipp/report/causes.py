@@ -159,7 +159,7 @@ class Reason:
         return {level.value: found[level] for level in Level if found[level]}
 
     @property
-    def told_levels(self) -> str:
+    def say_levels(self) -> str:
         """The number of checks by level in words: ``8 core, 4 extended``."""
         return ", ".join(f"{count} {LEVELS[Level(level)]}" for level, count in self.levels.items())
 

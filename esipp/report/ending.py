@@ -86,8 +86,8 @@ def _blocks(run: RecordedRun, found: Sequence[Found], shown: int) -> Iterator[Bl
         yield Text(f"{'and ' if shown else ''}{more} ({checks}): see the tables")
     if run.trouble:
         left = len(run.trouble) - MOST_FAULTS
-        told = [*run.trouble[:MOST_FAULTS], *([f"and {left} more"] if left > 0 else [])]
-        yield Section("faults of the ledger", tuple(Text(one_line(each, ONE_LINE)) for each in told))
+        faults = [*run.trouble[:MOST_FAULTS], *([f"and {left} more"] if left > 0 else [])]
+        yield Section("faults of the ledger", tuple(Text(one_line(each, ONE_LINE)) for each in faults))
     yield Section("figures", (Pairs.of(_figures(run)),))
 
 

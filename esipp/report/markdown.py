@@ -167,7 +167,7 @@ def _known(run: RecordedRun) -> Section:
     found = sorted(reasons(run.qualified, run.verdicts, Status.KNOWN), key=lambda each: each.nature == Nature.ALLOWED)
     lines = [
         (
-            f"{each.nature or 'known'}, {counted(len(each.checks), 'check')} ({each.told_levels}): ",
+            f"{each.nature or 'known'}, {counted(len(each.checks), 'check')} ({each.say_levels}): ",
             one_line(each.why),
             " (",
             *_links(each.references),

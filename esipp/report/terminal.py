@@ -99,7 +99,7 @@ def by_reason(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) 
             why = reason.why + (f" [{titles(reason.references)}]" if reason.references else "")
             of = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(reason.of)
             what = f"{title} ({reason.nature})" if reason.nature else title
-            text = f"{what}, {counted(len(reason.checks), 'check')} ({reason.told_levels}): "
+            text = f"{what}, {counted(len(reason.checks), 'check')} ({reason.say_levels}): "
             yield Text(text + (f"{of}: {why}" if of else why))
 
 

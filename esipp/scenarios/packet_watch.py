@@ -43,8 +43,8 @@ def scope_of(testbed: Testbed) -> Scope:
             if spec.get("externalIPs"):
                 ports.add((port["protocol"], port["port"]))
             endpoints |= {(port["protocol"], address, port["port"]) for address in addresses}
-    for told in testbed.listeners.values():
-        ports |= {(protocol.value, port) for protocol, port in told.items()}
+    for listener in testbed.listeners.values():
+        ports |= {(protocol.value, port) for protocol, port in listener.items()}
     for (address, port), protocol in _targets(testbed).items():
         endpoints.add((protocol, address, port))
     return Scope(ports, endpoints, payloads=True)

@@ -171,7 +171,7 @@ def second_addresses(node: Node) -> dict[Family, str]:
 
 
 def tell_apart(stands: Iterable[Stand]) -> None:
-    """Check that no two outside clients share an address, so that they can be told apart.
+    """Check that no two outside clients share an address, so that backends can distinguish them.
 
     Raises:
         HarnessError: two clients share an address.

@@ -20,7 +20,7 @@ SECONDS = 5.0
 """Seconds for the answer of a node; without one, nothing is said of it."""
 
 NEARLY_FULL = 0.9
-"""The share of a table's entries from which it is told: bursts of a run fill more for a moment."""
+"""The share of a table's entries from which it is reported: bursts of a run fill more for a moment."""
 
 COUNTERS = {
     "insert_failed": "connections lost as they were tracked",
@@ -56,10 +56,10 @@ class Tracking:
     def since(self, before: "Tracking") -> str:
         """What was lost since ``before``, and whether the table is nearly full, as text; empty if nothing."""
         lost = {name: self.counters[name] - before.counters.get(name, 0) for name in self.counters}
-        told = [f"{COUNTERS[name]}: {count:,}" for name, count in lost.items() if count > 0]
+        parts = [f"{COUNTERS[name]}: {count:,}" for name, count in lost.items() if count > 0]
         if self.limit and self.entries >= NEARLY_FULL * self.limit:
-            told.append(f"{self.entries:,} of at most {self.limit:,} entries are in use")
-        return ", ".join(told)
+            parts.append(f"{self.entries:,} of at most {self.limit:,} entries are in use")
+        return ", ".join(parts)
 
 
 def read_all(nodes: Iterable[str], on_agent: OnAgent) -> dict[str, Tracking]:
@@ -72,8 +72,8 @@ def read_all(nodes: Iterable[str], on_agent: OnAgent) -> dict[str, Tracking]:
 
 def losses(before: Mapping[str, Tracking], after: Mapping[str, Tracking]) -> dict[str, str]:
     """What each node lost in between, as text; nodes without a loss are left out."""
-    told = {node: each.since(before[node]) for node, each in after.items() if node in before}
-    return {node: words for node, words in told.items() if words}
+    found = {node: each.since(before[node]) for node, each in after.items() if node in before}
+    return {node: words for node, words in found.items() if words}
 
 
 def _read(command: list[str]) -> Tracking | None:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # as typing has it, without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 SCHEMA = 1
 LEFT_OUT_FIRST = ("pod_ips", "pod_ip", "namespace", "node", "pod")  # where a document must fit into one packet
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 PROTOCOL = 6
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
@@ -55,11 +55,11 @@ BLOCK = os.urandom(65521)  # what transfers repeat; its length is prime, so that
 DRAIN = 4096  # packets taken from a socket before times are looked at: what has arrived is no timeout
 BATCH = 32  # probes started before the sockets are looked at again
 EVENTS_AT_ONCE = 8192  # taken from the kernel: all there can be, so that none is left when times are looked at
-PORTS_TRIED = 200  # source ports that others hold, one after the other, until that is told
+PORTS_TRIED = 200  # source ports that others hold, one after the other, until the prober gives up and says so
 WIDE_LOW, WIDE_COUNT = 1024, 64512  # all source ports that need no right
 WIDE_STEP = 39871  # the golden section of them, and coprime: any few in a row are spread over the whole range
 TAKEN = {errno.EADDRINUSE, errno.EACCES, errno.EPERM}  # a port that another has, or that a BPF program keeps for others
-LATE_SECONDS = 1.0  # an answer after this time is told: a SYN is first sent again then (RFC 6298)
+LATE_SECONDS = 1.0  # an answer after this time is reported as late: a SYN is first sent again then (RFC 6298)
 MAX_STANDSTILLS = 200  # the last ones, which a description has
 STANDSTILL_SECONDS = 0.25  # the loop takes less; a longer time is one in which this process did not run
 TCP_RETRANSMITS = struct.Struct("100xI")  # tcpi_total_retrans in the kernel's tcp_info
@@ -638,7 +638,7 @@ class Attempt:
         self.sock: socket.socket | None = None
         self.again = 0  # SYNs that were sent after the first
         self.copies = 0  # answers that came once more
-        self.result: dict[str, Any] = {}  # what is to be told of it
+        self.result: dict[str, Any] = {}  # what the prober will report of it
         self.received = b""  # of HTTP its beginning
         self.reader: Reader | None = None
         if job.protocol == "http":
@@ -764,7 +764,7 @@ class Attempt:
             self.prober.finish(self, "timeout", detail="connected, no answer")
 
     def close(self, abort: bool = False) -> None:
-        """Close the connection, if told so with a reset.
+        """Close the connection, with a reset if the job asks for it.
 
         Of an unfinished one nothing is then repeated later. And of an answered one no side keeps the pair of ports in
         TIME_WAIT: a service's NAT maps many addresses to one backend, so that a client's next connection may well
@@ -994,7 +994,7 @@ class Resolver:
         self.prober = prober
         self.busy = 0  # threads, also those whose probe is over
         self.waiting: deque[Attempt] = deque()  # until one of them is done
-        self.told: deque[tuple[Attempt, str, list[str], str | None]] = deque()  # by the threads
+        self.ended_probes: deque[tuple[Attempt, str, list[str], str | None]] = deque()  # by the threads
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         prober.handlers[self.bell] = self.ready
         prober.epoll.register(self.bell, select.EPOLLIN)
@@ -1024,14 +1024,14 @@ class Resolver:
             outcome, detail = "unresolved" if code in UNRESOLVED else "error", f"{code}: {error.strerror}"
         except Exception as error:  # whatever it is, the place must come free
             outcome, detail = "error", repr(error)[:MAX_DETAIL]
-        self.told.append((attempt, outcome, addresses, detail))
+        self.ended_probes.append((attempt, outcome, addresses, detail))
         os.eventfd_write(self.bell, 1)
 
     def ready(self, _mask: int) -> None:
-        """Take what the threads have told."""
+        """Take the results of the threads."""
         os.eventfd_read(self.bell)
-        while self.told:
-            attempt, outcome, addresses, detail = self.told.popleft()
+        while self.ended_probes:
+            attempt, outcome, addresses, detail = self.ended_probes.popleft()
             self.busy -= 1
             self.prober.finish(attempt, outcome, detail=detail, addresses=addresses)
         while self.waiting and self.busy < MAX_LOOKUPS:

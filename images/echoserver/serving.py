@@ -247,7 +247,7 @@ class Counted:
         if len(self.senders) > MAX_SENDERS:
             self.senders.popitem(last=False)
 
-    def told(self, job: str) -> list[dict[str, Any]]:
+    def report(self, job: str) -> list[dict[str, Any]]:
         """What arrived of a job."""
         return [
             {"address": address, "port": port, "arrived": runs}
@@ -464,8 +464,9 @@ class Server:
         if asked is not None and nonce is None:
             raise HttpError(400)
         if request.path == "/counted":
-            told = {"pod": self.documents.pod, "senders": self.counted.told("" if nonce is None else nonce.decode())}
-            return reply(200, json.dumps(told) + "\n", "application/json", head=head)
+            job = "" if nonce is None else nonce.decode()
+            arrived = {"pod": self.documents.pod, "senders": self.counted.report(job)}
+            return reply(200, json.dumps(arrived) + "\n", "application/json", head=head)
         forwarded = request.headers.get("x-forwarded-for")
         local = sock.getsockname()
         said = None if nonce is None else nonce.decode()

@@ -22,7 +22,7 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.timing import PROMPT
 from suites.known_differences.balancers import by_proxy
-from suites.known_differences.cilium import AFTER_POLICY_CHANGES, FLIPS_IN_DSR
+from suites.known_differences.cilium import AFTER_POLICY_CHANGES, POLICY_CHANGES_IN_DSR
 from suites.needs import needs
 from suites.path_checks import *
 from suites.path_requirements import NODES, requirement
@@ -299,7 +299,7 @@ def at_an_entry(service: ChangingService, family: Family) -> Iterator[Check]:
         if at is At.VIP and service.balancer is None:
             continue
         proxies = PROXIES if at is At.VIP and service is ChangingService.DEFAULT else ()
-        local = (AFTER_POLICY_CHANGES,) if at is not At.BARE_NODE else FLIPS_IN_DSR
+        local = (AFTER_POLICY_CHANGES,) if at is not At.BARE_NODE else POLICY_CHANGES_IN_DSR
         for claim, said in ENTRY_CLAIMS.items():
             if claim is PolicyClaim.NO_LOSS and at is not At.ENDPOINT_NODE:
                 continue  # under Local other nodes must not answer, and a load balancer needs time to follow

@@ -35,7 +35,7 @@ def may_move(event: Event, way: Way) -> bool:
 
     Losses are then compared with its bound, or recorded if there is none. MetalLB, for example, has no health checks.
     """
-    local = event.last_pod_goes or event.phase is Phase.FLIPS
+    local = event.last_pod_goes or event.phase is Phase.POLICY_CHANGES
     return event.disturbs_balancer or (way.local and local)
 
 
@@ -57,7 +57,7 @@ def claims(event: Event, way: Way) -> Iterator[What]:
     if losses is What.NO_LOSS:
         yield What.NO_DELAY
     yield What.SOURCE
-    if event.phase is Phase.FLIPS and way.local:
+    if event.phase is Phase.POLICY_CHANGES and way.local:
         yield What.PROMPT
     yield What.PLACE
     yield What.LASTING

@@ -47,7 +47,7 @@ EVENTS = (
         by_health_checks=True,
     ),
     Event(
-        phase=Phase.FLIPS,
+        phase=Phase.POLICY_CHANGES,
         meanwhile="While the policy of the Local Services changes to Cluster and back",
         references=(API_ETP,),
         by_health_checks=True,

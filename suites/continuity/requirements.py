@@ -100,10 +100,10 @@ def requirement(event: Event, way: Way, what: What) -> str:
         return f"{meanwhile}, the terminating pod answers {through} while the node's health check says 503."
     if what is What.PLACE:
         pod = "a local pod" if way.by == NODEPORT and way.local else "a pod"
-        pod += " (under Local)" if way.by == NODEPORT and way.local and event.phase is Phase.FLIPS else ""
+        pod += " (under Local)" if way.by == NODEPORT and way.local and event.phase is Phase.POLICY_CHANGES else ""
         serving = f"{pod} that is ready, or terminating and still serving"
         return f"{meanwhile}, every answer through {through} comes from {serving}."
-    if event.phase is Phase.FLIPS and way.local:
+    if event.phase is Phase.POLICY_CHANGES and way.local:
         return (
             f"{meanwhile}, every answer through {through} shows the source of one of the two policies. Before the "
             f"change it shows {expected_source(way)}, and again once sources are stable, at the latest "
@@ -184,7 +184,7 @@ def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
     said = f"{through} {heard} again at the latest {allowed(event):.0f} s after it answers new TCP connections"
     if event.phase is Phase.QUIET:
         said = f"{through} {heard}, is never silent for {STEADY:.0f} s and loses at most one in twenty"
-    if event.phase is Phase.FLIPS and way.local:
+    if event.phase is Phase.POLICY_CHANGES and way.local:
         return (
             f"{said}; pods see {expected_source(way)}, or a node's while the policy is Cluster and at most "
             f"{RECOVERS:.0f} s longer, or until TCP shows that it is Local again."

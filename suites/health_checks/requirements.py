@@ -1,7 +1,7 @@
 """Texts of the health check suite: requirements, expectations, failures, references."""
 
 from esipp.checks.check import Level
-from esipp.checks.health import NOT_TOLD, About, Place, Question, Situation
+from esipp.checks.health import NO_HEALTHY_FIELD, About, Place, Question, Situation
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.timing import PROMPT
 from suites.references import *
@@ -65,7 +65,7 @@ CONTRACT: dict[About, tuple[str, *tuple[Reference, ...]]] = {
 NO_PROXY_HEALTH = (
     KnownDifference(
         when=(),
-        covers=NOT_TOLD,
+        covers=NO_HEALTHY_FIELD,
         reason="service proxies other than kube-proxy do not report their health; load balancers use the status code",
         references=(CILIUM_HEALTH_SERVER, PROXY_HEALTHY),
         evidence="The health check's document is valid and has no field serviceProxyHealthy.",

@@ -89,7 +89,7 @@ SAME_PORT = KnownDifference(
     "that Cilium still tracked (10 s TCP, 60 s UDP). By chance, at most one port in ten had such a twin.",
     hides="A connection lost for another reason on such a port: at most one in ten of these.",
 )
-FLIPS_IN_DSR = tuple(
+POLICY_CHANGES_IN_DSR = tuple(
     KnownDifference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
     for seen in ("kept", "unrewritten")
 )

@@ -164,6 +164,6 @@ def promised(check: Check) -> bool:
     return check.level is not Level.RECORD
 
 
-def told_in(*headers: Claim) -> Callable[[Check], bool]:
+def reports_in(*headers: Claim) -> Callable[[Check], bool]:
     """Checks that require the client's address in one of these headers."""
     return path_checks(lambda path_check: path_check.subject.reported in headers)

@@ -58,9 +58,9 @@ class Baselines:
         with once(self.scores, f"{name}.json") as missing:
             if missing is not None:
                 missing.write_text(json.dumps(self._ask(whole, self.scores / name)), encoding="utf-8")
-        told = json.loads((self.scores / f"{name}.json").read_text(encoding="utf-8"))
-        assert not told["amiss"], f"the healthy cluster is not as it must be: {told['amiss']}"
-        return dict(told["statuses"])
+        kept = json.loads((self.scores / f"{name}.json").read_text(encoding="utf-8"))
+        assert not kept["amiss"], f"the healthy cluster is not as it must be: {kept['amiss']}"
+        return dict(kept["statuses"])
 
     def _ask(self, run: RunOptions, out: Path) -> dict[str, object]:
         """Run it; cache errors too, so that it does not run again for each break."""

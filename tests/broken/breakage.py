@@ -174,9 +174,9 @@ def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], res
             score.must += 1
             if said in broken.says:
                 score.right += 1
-                told = result.likely.get(name, "")
+                diagnosis = result.likely.get(name, "")
                 score.named += result.names(name, broken.names)
-                diagnoses[told] = diagnoses.get(told, 0) + 1
+                diagnoses[diagnosis] = diagnoses.get(diagnosis, 0) + 1
             else:
                 score.missed[name] = said
         elif check is not None and broken.opens(check):
@@ -186,7 +186,7 @@ def hold(broken: Break, checks: Iterable[Check], healthy: Mapping[str, str], res
             continue  # what its paths' own checks notice may show there, too
         elif said != before and not _undecided_before(before, said) and not (check and _allowed(broken, check, said)):
             score.wrong[name] = (before, said)
-    score.said = max(diagnoses, key=lambda told: diagnoses[told], default="")
+    score.said = max(diagnoses, key=lambda diagnosis: diagnoses[diagnosis], default="")
     red = broken.group is not Group.HARMLESS
     code = ExitCode.NOT_CONFORMANT if red else ExitCode.CONFORMANT
     enough = score.right >= broken.share * score.must and (score.must > 0 or not red)

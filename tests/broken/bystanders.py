@@ -105,8 +105,8 @@ class Bystanders:
             {"kind": "Pod", "metadata": {**meta, "labels": labels}, "spec": pod},
             {"kind": "Service", "metadata": meta, "spec": service},
         ]
-        told = "\n---\n".join(json.dumps({"apiVersion": "v1", **each}) for each in objects)
-        self.kubectl("apply", "--filename=-", given=told)
+        manifests = "\n---\n".join(json.dumps({"apiVersion": "v1", **each}) for each in objects)
+        self.kubectl("apply", "--filename=-", given=manifests)
         self.kubectl("wait", "--for=condition=Ready", f"pod/{NAME}", f"--namespace={NAME}", "--timeout=90s")
         network = find_network(self.nodes)
         assert network is not None

@@ -61,8 +61,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """One line, before anything runs."""
     left_out, others = len(config.stash.get(LEFT_OUT, [])), config.stash.get(OTHERS, [])
-    told = [f"{left_out} left out, ./ci/test --broken all runs them too"] if left_out else []
-    return [*told, f"{len(others)} are for a lane of another data plane: {', '.join(others)}"] if others else told
+    lines = [f"{left_out} left out, ./ci/test --broken all runs them too"] if left_out else []
+    return [*lines, f"{len(others)} are for a lane of another data plane: {', '.join(others)}"] if others else lines
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

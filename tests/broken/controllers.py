@@ -169,10 +169,10 @@ def _wait_until_it_acts(nodes: Nodes, name: str, fields: tuple[str, ...]) -> Non
                 services, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
             )
             edit = {"metadata": {"annotations": {"esipp.dev/edited": "yes"}}}
-            told = nodes.cluster.patch(f"{services}/{name}", edit, "merge-patch")["spec"]
+            edited = nodes.cluster.patch(f"{services}/{name}", edit, "merge-patch")["spec"]
             nodes.cluster.delete(f"{services}/{name}")
-            lost = all(told.get(field) != value for field, value in kept.items())
-            return Reading(lost and made["spec"]["type"] == spec["type"], str(told))
+            lost = all(edited.get(field) != value for field, value in kept.items())
+            return Reading(lost and made["spec"]["type"] == spec["type"], str(edited))
 
         waited = converge(look, TAKES)
         assert waited.held, waited

@@ -79,8 +79,8 @@ def external_addresses(nodes: Nodes, name: str) -> dict[Family, str]:
 def second_addresses(nodes: Nodes, name: str) -> dict[Family, str]:
     """The addresses of a node that its Node object does not name."""
     command = ["docker", "exec", name, "ip", "-json", "address", "show", "dev", "eth0", "scope", "global"]
-    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout)
-    own = [parse_address(each["local"]) for part in told for each in part.get("addr_info", ()) if "local" in each]
+    links = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout)
+    own = [parse_address(each["local"]) for part in links for each in part.get("addr_info", ()) if "local" in each]
     named = {*internal_addresses(nodes, name).values(), *external_addresses(nodes, name).values()}
     others = [each for each in own if each not in set(map(parse_address, named))]
     return {family_of(str(each)): str(each) for each in others}

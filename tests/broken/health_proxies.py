@@ -90,7 +90,7 @@ def health_proxies(nodes: Nodes, lie: str) -> Iterator[int]:
 
 
 # ------------------------------------------------------------------------------------------------ what checks are about
-TOLD = (About.STATUS, About.TRUTH)
+STATUS_AND_TRUTH = (About.STATUS, About.TRUTH)
 """Checks that depend only on the status."""
 
 READ = tuple(set(About) - {About.STATUS})

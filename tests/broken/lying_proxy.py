@@ -24,10 +24,10 @@ counting = threading.Lock()
 def wanted(client: socket.socket) -> Target:
     """The original destination, before NAT."""
     if client.family is socket.AF_INET:
-        told = client.getsockopt(socket.SOL_IP, ORIGINAL_DESTINATION, 16)
-        return socket.inet_ntop(socket.AF_INET, told[4:8]), struct.unpack("!H", told[2:4])[0]
-    told = client.getsockopt(socket.IPPROTO_IPV6, ORIGINAL_DESTINATION, 28)
-    return socket.inet_ntop(socket.AF_INET6, told[8:24]), struct.unpack("!H", told[2:4])[0]
+        destination = client.getsockopt(socket.SOL_IP, ORIGINAL_DESTINATION, 16)
+        return socket.inet_ntop(socket.AF_INET, destination[4:8]), struct.unpack("!H", destination[2:4])[0]
+    destination = client.getsockopt(socket.IPPROTO_IPV6, ORIGINAL_DESTINATION, 28)
+    return socket.inet_ntop(socket.AF_INET6, destination[8:24]), struct.unpack("!H", destination[2:4])[0]
 
 
 def read(connection: socket.socket, until: bytes) -> bytes:
@@ -62,9 +62,9 @@ def counted(answer: bytes) -> bytes:
         document["localEndpoints"] += 1
         body = json.dumps(document).encode()
     for line in head.split(b"\r\n"):
-        name, _, told = line.partition(b": ")
+        name, _, value = line.partition(b": ")
         if name.lower() == b"x-load-balancing-endpoint-weight":
-            line = name + b": " + str(int(told) + 1).encode()
+            line = name + b": " + str(int(value) + 1).encode()
         if name.lower() == b"content-length" and body:
             line = name + b": " + str(len(body)).encode()
         lines.append(line)
@@ -83,9 +83,9 @@ def in_other_words(answer: bytes) -> bytes:
     head, _, body = answer.partition(b"\r\n\r\n")
     if not body:  # to HEAD
         return answer
-    told = json.loads(body)
-    service = {"name": told["service"]["name"], "namespace": told["service"]["namespace"]}
-    body = json.dumps({"localEndpoints": told["localEndpoints"], "service": service}).encode()
+    document = json.loads(body)
+    service = {"name": document["service"]["name"], "namespace": document["service"]["namespace"]}
+    body = json.dumps({"localEndpoints": document["localEndpoints"], "service": service}).encode()
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
     return b"\r\n".join([*lines, b"Content-Length: %d" % len(body)]) + b"\r\n\r\n" + body
 

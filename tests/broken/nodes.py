@@ -33,7 +33,7 @@ from tests.broken.shells import shell
 PROGRAMS = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 TABLES = ("nat", "mangle", "filter")
 OURS = "esipp-broken"
-"""What all rules and processes of these tests are called by; each context's own are told apart by what follows."""
+"""What all rules and processes of these tests are called by; what follows distinguishes each context's own."""
 
 SWITCH = f"{OURS}-switch"
 """What the process on a node is called that lets kube-proxy go on if nobody else does."""
@@ -42,7 +42,7 @@ WORSE = {"fail", "flaky", "error", "inconclusive"}
 GO_ON = f"pkill -f {SWITCH}; pkill -CONT -x kube-proxy || true"
 """Let kube-proxy go on. A switch of an earlier session would do so in the midst of a later one."""
 
-TOLD = ("observed", "reason", "change", "likely")
+REPORTED = ("observed", "reason", "change", "likely")
 SEED = 12
 """The seed of every run. Healthy and broken, the nodes have the same roles, and the same is done."""
 
@@ -85,7 +85,7 @@ def _restore(program: str, table: str, lines: str) -> str:
 
 
 def new_mark() -> str:
-    """What the rules of one context are told by: others may be at work on the same nodes."""
+    """How the rules of one context are recognised: others may be at work on the same nodes."""
     return f"{OURS}-{secrets.token_hex(4)}"
 
 
@@ -104,7 +104,7 @@ def take_away(mark: str) -> str:
 class Result:
     """What a run of the suite said: exit code, the status of every check, and when it began to observe them.
 
-    ``told`` is all that a reader is told about a check (what was seen, why, where the source changed, where to look),
+    ``reported`` is all that a reader learns about a check (what was seen, why, where the source changed or to look),
     ``likely`` only the last; ``seconds`` is how long the run took.
     """
 
@@ -112,13 +112,13 @@ class Result:
     statuses: dict[str, str]
     settled: float
     text: str
-    told: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
     likely: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     def names(self, check: str, cause: str) -> bool:
-        """Whether what is told about a check has this regular expression somewhere."""
-        return re.search(cause, self.told.get(check, ""), re.IGNORECASE) is not None
+        """Whether what is reported about a check matches this regular expression somewhere."""
+        return re.search(cause, self.reported.get(check, ""), re.IGNORECASE) is not None
 
     def worse(self) -> dict[str, str]:
         """The checks that went wrong in any way, with their status."""
@@ -235,7 +235,7 @@ class Nodes:
                             placed.at = time.time()
                             return
                         last = live
-                    except BaseException as error:  # told below, in the test's own thread
+                    except BaseException as error:  # raised below, in the test's own thread
                         broken.append(error)
                         return
 
@@ -300,7 +300,7 @@ class Nodes:
             {name: each["status"] for name, each in verdicts.items()},
             max((record["at"] for record in records if record["record"] == "settled"), default=0.0),
             done.stdout + done.stderr,
-            {name: " ".join(each[part] for part in TOLD) for name, each in verdicts.items()},
+            {name: " ".join(each[part] for part in REPORTED) for name, each in verdicts.items()},
             {name: each["likely"] for name, each in verdicts.items()},
             time.monotonic() - began,
         )

@@ -71,9 +71,9 @@ def heal(nodes: Nodes) -> None:
             return
         raise
     if found:
-        told = json.loads(found)
-        nodes.cluster.patch(CONFIG, {"data": {KEY: told["config"]}}, "merge-patch")
-        start_anew(nodes, told["node"])
+        kept = json.loads(found)
+        nodes.cluster.patch(CONFIG, {"data": {KEY: kept["config"]}}, "merge-patch")
+        start_anew(nodes, kept["node"])
         nodes.cluster.patch(CONFIG, {"metadata": note(None)}, "merge-patch")
 
 
@@ -85,5 +85,5 @@ def of_node(nodes: Nodes, node: str) -> list[Json]:
 
 def is_ready(pod: Json) -> bool:
     """Whether a pod is ready, and stays."""
-    told = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", ())}
-    return told.get("Ready") == "True" and not pod["metadata"].get("deletionTimestamp")
+    conditions = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", ())}
+    return conditions.get("Ready") == "True" and not pod["metadata"].get("deletionTimestamp")

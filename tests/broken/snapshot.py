@@ -33,7 +33,7 @@ OF_DAEMON_PODS = {
     "status.podIPs": "likewise",
     "status.resources": "what a kubelet reads back of a new pod's cgroup, up to a minute after it runs",
 }
-"""What is left out of the pods of DaemonSets, which are told by DaemonSet and node."""
+"""What is left out of the pods of DaemonSets, which DaemonSet and node identify."""
 
 OF_NODES = {
     "metadata.uid": "a Node object that was registered again is another one",

@@ -42,8 +42,10 @@ def test_the_right_checks_notice(broken: Break, healthy: Baselines, nodes: Nodes
                 result = qualify(nodes, broken.run, scores / name)
             if result.statuses or unjudged:
                 break
-            # It judged no check, for something befell the run itself, and says to run again: once, and told.
-            unjudged = next((line for line in result.text.splitlines() if line.startswith("esipp: ")), "no reason told")
+            # It judged no check: the run itself broke off. It runs once more, and the page says so.
+            unjudged = next(
+                (line for line in result.text.splitlines() if line.startswith("esipp: ")), "no reason given"
+            )
     assert placed.at > 0, f"the cluster was never broken\n{result.text}"
     assert not broken.at_once or placed.at < result.settled, "the cluster was not broken before it was observed"
     held = hold(broken, all_checks(), before, result)

@@ -175,7 +175,7 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(bystanders: Bysta
         for line in left:
             print(f"  LEFT {line}", flush=True)
         if RECORD:
-            told = {"seed": SEED, "part": part, "moment": round(moment, 1), "phase": state, "said": said}
-            endurance.add("kills", told | {"restored": how, "left": left})
+            record = {"seed": SEED, "part": part, "moment": round(moment, 1), "phase": state, "said": said}
+            endurance.add("kills", record | {"restored": how, "left": left})
         failures += [f"kill {number}: {line}" for line in left]
     assert failures == []

@@ -80,7 +80,7 @@ def test_the_last_token_stays_where_there_is_no_new_one(tmp_path: Path) -> None:
     assert found["users"][0]["user"]["token"] == "first"  # noqa: S105 - made up
 
 
-def test_without_any_token_it_is_told(tmp_path: Path) -> None:
+def test_without_any_token_it_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="esipp-account/esipp"):
         made(tmp_path, None, None)
 

@@ -24,7 +24,7 @@ def report(lane: str = "as-gke", **changes: Any) -> Json:
     }
     check = {"id": "a", "level": "core", "status": "pass"}
     worse = {"id": "c", "level": "extended", "status": "fail"}
-    told = {
+    written = {
         "run": {"lane": lane, "began": "2026-11-22T13:10:18Z"},
         "conclusion": {"result": "conformant"},
         "phases": [{"name": "observe", "seconds": 100.2}, {"name": "moves", "seconds": 501.0}],
@@ -36,7 +36,7 @@ def report(lane: str = "as-gke", **changes: Any) -> Json:
         "rows": [check, check | {"id": "b"}, worse, check | {"status": ""}],
         "convergence": {"balancers": [{"name": "quick"}, balancer]},
     }
-    return told | changes
+    return written | changes
 
 
 ABOUT = {"cores": 2, "commit": "abc1234"}
@@ -47,9 +47,9 @@ def test_a_run_is_kept_in_place_of_an_earlier_one_of_its_lane(tmp_path: Path) ->
     clouds.keep(report(), ABOUT, kept)
     clouds.keep(report("as-aks"), ABOUT, kept)
     clouds.keep(report(conclusion={"result": "partial"}), ABOUT, kept)
-    told = clouds.load(kept)
-    assert [*told] == ["as-aks", "as-gke"]
-    one = told["as-gke"]
+    loaded = clouds.load(kept)
+    assert [*loaded] == ["as-aks", "as-gke"]
+    one = loaded["as-gke"]
     assert one["result"] == "partial"
     assert one["rows"] == {"core pass": 2, "extended fail": 1}
     assert one["bad"] == ["c: fail"]
@@ -69,19 +69,19 @@ def test_the_page_holds_what_was_seen_against_the_profile(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("ingress", "told"), [("hostname", "a hostname"), ("Proxy", "an address, ipMode Proxy"), ("", "-")]
+    ("ingress", "expected"), [("hostname", "a hostname"), ("Proxy", "an address, ipMode Proxy"), ("", "-")]
 )
-def test_how_vips_were_announced_is_told(tmp_path: Path, ingress: str, told: str) -> None:
+def test_how_vips_were_announced_is_reported(tmp_path: Path, ingress: str, expected: str) -> None:
     given = report()
     given["facts"] += [{"name": "load-balancer.ingress", "value": ingress}] if ingress else []
     clouds.keep(given, ABOUT, tmp_path / "kept")
-    assert f"| forwarder | {told} | every 8 s" in clouds.render(clouds.load(tmp_path / "kept"))
+    assert f"| forwarder | {expected} | every 8 s" in clouds.render(clouds.load(tmp_path / "kept"))
 
 
 def test_what_no_balancer_was_seen_to_do_is_left_open(tmp_path: Path) -> None:
-    told = report()
-    told["convergence"]["balancers"][1]["distributions"] = []
-    clouds.keep(told, ABOUT, tmp_path / "kept")
+    reported = report()
+    reported["convergence"]["balancers"][1]["distributions"] = []
+    clouds.keep(reported, ABOUT, tmp_path / "kept")
     assert "| - | - |" in clouds.render(clouds.load(tmp_path / "kept"))
 
 

@@ -97,7 +97,7 @@ def test_a_family_that_pods_do_not_have_is_off(tmp_path: Path) -> None:
     assert "ipv6NativeRoutingCIDR" not in found
 
 
-def test_subnets_of_pods_must_be_told(tmp_path: Path) -> None:
+def test_subnets_of_pods_must_be_reported(tmp_path: Path) -> None:
     config = tmp_path / "none.yaml"
     config.write_text(yaml.safe_dump(BARE))
     with pytest.raises(SetupError, match="no podSubnet"):
@@ -116,7 +116,7 @@ def test_the_node_image_is_named_by_the_one_below() -> None:
 
 
 class Builder:
-    """An engine that is told what to build, and keeps what lay there."""
+    """An engine that records what it has to build, and what lay there."""
 
     def __init__(self) -> None:
         self.built: dict[str, tuple[str, dict[str, bool]]] = {}

@@ -1,4 +1,4 @@
-"""docs/data-planes: what is kept of runs, what is told of it, and which known differences have expired."""
+"""docs/data-planes: what is kept of runs, what the page says of it, and which known differences have expired."""
 
 import json
 from collections.abc import Mapping
@@ -76,11 +76,15 @@ def test_a_page_without_runs_says_so() -> None:
     assert "`kind-nftables`" in page.split("No recorded run yet")[1].splitlines()[0]
 
 
-def test_what_changes_from_iptables_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_what_changes_from_iptables_is_reported_with_its_reason(tmp_path: Path) -> None:
     records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, known(), "kind-nftables-1.32"))
     assert [each["against"] for each in records] == [None, records[0]["plane"]]
-    (told_once,) = records[1]["differences"]
-    assert (told_once["what"], told_once["rows"], told_once["after"]) == ("known defect", [CHECK], "known: no answer")
+    (difference,) = records[1]["differences"]
+    assert (difference["what"], difference["rows"], difference["after"]) == (
+        "known defect",
+        [CHECK],
+        "known: no answer",
+    )
     page = render(records)
     title = (
         "## From kube-proxy iptables, dual-stack, Kubernetes 1.32 to kube-proxy nftables, dual-stack, Kubernetes 1.32"
@@ -110,7 +114,7 @@ def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None
     assert not (tmp_path / "kept.jsonl").exists()
 
 
-def test_what_is_not_whole_or_met_the_same_data_plane_is_told(tmp_path: Path) -> None:
+def test_what_is_not_whole_or_met_the_same_data_plane_is_reported(tmp_path: Path) -> None:
     same = run(FACTS, verdict_of(Status.PASS), "kind-1.32")
     broken = replace(run(NFTABLES, known(), "kind-nftables-1.32"), end=None)
     runs = [same, IPTABLES_RUN, broken]

@@ -62,15 +62,15 @@ def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "told"),
+    ("profile", "expected"),
     [
         ("metallb-l2", "its health checks under Local names no period"),
         ("octavia-amphora", "its health checks under Local are off"),
         ("nobody", "nobody"),
     ],
 )
-def test_what_cannot_be_worn_is_told(profile: str, told: str) -> None:
-    with pytest.raises(SetupError, match=told):
+def test_what_cannot_be_worn_is_reported(profile: str, expected: str) -> None:
+    with pytest.raises(SetupError, match=expected):
         emulation.options(profile)
 
 

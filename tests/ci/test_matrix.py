@@ -20,7 +20,7 @@ NAMES = [lane.name for lane in LANES]
 
 
 class Lane:
-    """`ci/conformance` that is over at once, with the run that it was told to make."""
+    """`ci/conformance` that is over at once, with the run that it has to make."""
 
     def __init__(self, conformances: "Conformances", command: list[str]) -> None:
         self.signals: list[int] = []
@@ -115,7 +115,7 @@ def test_a_lane_without_a_cluster_is_said_and_the_others_go_on(
 
 
 @pytest.mark.parametrize(("keep_going", "asked"), [(False, NAMES[:1]), (True, NAMES)])
-def test_a_lane_that_fails_ends_it_unless_told_otherwise(state: State, *, keep_going: bool, asked: list[str]) -> None:
+def test_a_lane_that_fails_ends_it_unless_asked_otherwise(state: State, *, keep_going: bool, asked: list[str]) -> None:
     conformances = Conformances({"kind-iptables": 1})
     ended = run(LANES, state, Stopping(), keep_going=keep_going, start=conformances.start)
     assert conformances.names == asked
@@ -137,7 +137,9 @@ def test_an_interruption_ends_the_lane_under_way_and_begins_no_other(
     assert not state.recorded(LANES[1])
 
 
-def test_the_runs_are_told_in_one_matrix_with_times_and_cores(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_runs_are_reported_in_one_matrix_with_times_and_cores(
+    state: State, capsys: pytest.CaptureFixture[str]
+) -> None:
     ended = run(LANES[:2], state, Stopping(), start=Conformances().start)
     assert report(LANES, ended, state, Stopping()) == 0
     found = capsys.readouterr().out
@@ -215,7 +217,9 @@ sys.exit(matrix.main(["kind-iptables", "kind-nftables", "--state", sys.argv[2]])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_process_of_the_lane_and_all_of_it_is_told(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_the_process_of_the_lane_and_all_of_it_is_reported(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     script = tmp_path / "conformance"
     script.write_text(CONFORMANCE.format(python=sys.executable))
     script.chmod(0o755)

@@ -27,7 +27,7 @@ def test_the_marks_are_none_of_kube_proxys() -> None:
 
 
 @pytest.mark.parametrize(("options", "given"), [(["--default", "reference-nat"], True), ([], False)])
-def test_nodes_are_told_only_where_it_translates(
+def test_nodes_are_reported_only_where_it_translates(
     monkeypatch: pytest.MonkeyPatch, options: list[str], *, given: bool
 ) -> None:
     ran: list[str] = []

@@ -1,4 +1,4 @@
-"""The router that MetalLB announces to: its sessions, how it is run, and what MetalLB is told of it."""
+"""The router that MetalLB announces to: its sessions, how it is run, and how MetalLB is configured for it."""
 
 import ipaddress
 from itertools import pairwise
@@ -10,7 +10,7 @@ from ci import metallb, router
 from ci.step import SetupError
 from tests.ci.test_load_balancer import options_of, there
 
-TOLD = """BIRD 2.0.12 ready.
+STATUS = """BIRD 2.0.12 ready.
 Name       Proto      Table      State  Since         Info
 device1    Device     ---        up     14:17:35.224
 kernel1    Kernel     master4    up     14:17:35.224
@@ -31,8 +31,8 @@ def test_a_node_without_ipv4_is_refused() -> None:
         router.config({"esipp-worker": ["fd00::3"]})
 
 
-def test_sessions_that_are_up_are_told_from_those_that_are_not() -> None:
-    assert router.established(TOLD) == {"node_esipp_worker"}
+def test_sessions_that_are_up_are_distinguished_from_those_that_are_not() -> None:
+    assert router.established(STATUS) == {"node_esipp_worker"}
 
 
 def test_the_pool_is_what_is_routed_and_nothing_else() -> None:
@@ -53,7 +53,7 @@ def test_it_forwards_without_telling_clients_to_by_pass_it() -> None:
     assert ("--volume", "/here:/router:ro") in list(pairwise(command))
 
 
-def test_metallb_is_told_of_the_router_or_answers_itself() -> None:
+def test_metallb_peers_with_the_router_or_answers_itself() -> None:
     by_bgp = {str(each["kind"]): each for each in metallb.objects([router.POOL], "172.18.0.9")}
     assert list(by_bgp) == ["IPAddressPool", "BGPPeer", "BGPAdvertisement"]
     assert by_bgp["BGPPeer"]["spec"] == {

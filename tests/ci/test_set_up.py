@@ -113,7 +113,7 @@ def test_a_lane_says_what_differs_from_the_one_it_extends(tmp_path: Path) -> Non
     assert [each.check for each in last.exclude] == ["nodeport.local", "sctp"], "what is left out below stays so"
 
 
-def test_lanes_that_extend_each_other_are_told_round(tmp_path: Path) -> None:
+def test_lanes_that_extend_each_other_are_reported_as_a_circle(tmp_path: Path) -> None:
     heirs(tmp_path, a={"extends": "b"}, b={"extends": "c"}, c={"extends": "b"})
     with pytest.raises(SetupError, match="The lane 'b' extends itself: b extends c extends b"):
         lane_file.load("a", lanes=tmp_path)
@@ -164,7 +164,7 @@ def test_the_kind_lane_holds_kube_proxy_to_the_extended_checks_too() -> None:
 
 
 @pytest.mark.parametrize("path", ["hermetic", "official"])
-def test_a_command_is_told_the_image_and_how_its_reader_repeats_it(path: str) -> None:
+def test_a_command_gets_the_image_and_how_its_reader_repeats_it(path: str) -> None:
     environment = ClusterAccess(path, "kind-iptables", "v1.36.3", "node:1", "echo:1").environment
     assert environment["ESIPP_IMAGE"] == "echo:1"
     assert environment["ESIPP_REPEAT"] == "./ci/enter esipp run --context kind-esipp"

@@ -46,7 +46,7 @@ def test_runs_of_one_version_and_options_are_one_line() -> None:
     assert f"| 3 {line.format('abd', '4*', 7, 301, '1,500', 3)}" in page
 
 
-def test_a_red_or_undecided_run_ends_the_check_and_is_told() -> None:
+def test_a_red_or_undecided_run_ends_the_check_and_is_reported() -> None:
     worse = run(red=True, worse=["fail a (core): seen; why"], note="A second cluster was being built.")
     runs = [run(), worse, run(), run(), run()]
     assert endurance.in_a_row(runs) == 3
@@ -57,7 +57,7 @@ def test_a_red_or_undecided_run_ends_the_check_and_is_told() -> None:
     assert "\nRun 2: A second cluster was being built.\n" in page
 
 
-def test_a_kill_that_left_something_is_told_and_one_that_came_too_late_is_not_counted() -> None:
+def test_a_kill_that_left_something_is_reported_and_one_that_came_too_late_is_not_counted() -> None:
     kills = [kill(), kill(left=["namespace esipp-x"]), kill(phase=endurance.ENDED)]
     page = endurance.render({"runs": [], "kills": kills})
     assert "**2 runs killed so far; 1 of them left resources behind" in page

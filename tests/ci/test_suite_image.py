@@ -14,7 +14,7 @@ from ci.step import Journal, SetupError
 
 
 class There:
-    """Surroundings that write down what is run; ``has`` says whether the engine has the image."""
+    """An environment that records what is run; ``has`` says whether the engine has the image."""
 
     path, node_image = "official", "node:1"
 
@@ -54,7 +54,7 @@ def test_one_that_is_there_is_not_built_again(tmp_path: Path) -> None:
     assert there.ran == []
 
 
-def test_without_a_kept_cluster_it_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
+def test_without_a_kept_cluster_it_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
     monkeypatch.setenv("ESIPP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ESIPP_RUN", str(tmp_path / "run"))
     assert suite_image.main() == 4
@@ -119,6 +119,6 @@ def test_packages_are_those_for_the_python_of_the_base(tmp_path: Path, monkeypat
     assert engine.file == "FROM base:1\nCOPY packages /opt/esipp/packages\n"
 
 
-def test_a_base_without_python_is_told(tmp_path: Path) -> None:
+def test_a_base_without_python_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="runs no python3"):
         made(Engine(""), tmp_path)

@@ -334,10 +334,10 @@ class Fuzz:
 def fuzz(seconds: float, most: int, seed: int, *arguments: str) -> Findings:
     """Fuzz a new server for so long, or with so many inputs."""
     with Watched(*arguments) as server:
-        told = Fuzz(server, seed).run(seconds, most)
+        found = Fuzz(server, seed).run(seconds, most)
         if server.process.poll() is not None:
-            told.faults.append(f"the server ended with {server.process.returncode}: {server.raw[-3:]}")
-        return told
+            found.faults.append(f"the server ended with {server.process.returncode}: {server.raw[-3:]}")
+        return found
 
 
 def main() -> int:
@@ -348,9 +348,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), metavar="N", help="repeats the inputs")
     options = parser.parse_args()
     raw = ["--sctp", "7000"] if os.geteuid() == 0 else []
-    told = fuzz(options.seconds, options.inputs, options.seed, *raw)
-    print("\n".join(told.lines()))
-    return 1 if told.faults else 0
+    report = fuzz(options.seconds, options.inputs, options.seed, *raw)
+    print("\n".join(report.lines()))
+    return 1 if report.faults else 0
 
 
 if __name__ == "__main__":

@@ -234,7 +234,7 @@ def ask(server: EchoServer, protocol: str, family: str, nonce: str) -> tuple[Lin
 
 @contextlib.contextmanager
 def tcp_server(serve: Callable[[socket.socket], object], family: str = "ipv4") -> Iterator[int]:
-    """A TCP server that does with every connection what it is told; gives its port."""
+    """A TCP server that handles every connection as given; gives its port."""
     with socket.create_server(
         (LOOPBACK[family], 0), family=socket.AF_INET6 if family == "ipv6" else socket.AF_INET
     ) as s:
@@ -259,7 +259,7 @@ def tcp_server(serve: Callable[[socket.socket], object], family: str = "ipv4") -
 
 @contextlib.contextmanager
 def udp_server(serve: Callable[[socket.socket, bytes, Any], object], family: str = "ipv4") -> Iterator[int]:
-    """A UDP server that does with every datagram what it is told; gives its port."""
+    """A UDP server that handles every datagram as given; gives its port."""
     with socket.socket(socket.AF_INET6 if family == "ipv6" else socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((LOOPBACK[family], 0))
 

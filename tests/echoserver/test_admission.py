@@ -66,8 +66,8 @@ def test_strangers_learn_nothing_over_http(server: EchoServer, asked: str | None
         return
     assert (plain.status, plain.text) == (200, "ok\n"), "what checks the health of a port by it"
     for path in ("/clientip", "/hostname"):
-        told = http(server.ports["http"], path, *headers)
-        assert (told.status, told.text) == (403, "403 Forbidden\n")
+        answer = http(server.ports["http"], path, *headers)
+        assert (answer.status, answer.text) == (403, "403 Forbidden\n")
 
 
 def test_the_query_may_have_the_token_too(server: EchoServer) -> None:
@@ -113,9 +113,9 @@ def test_a_prober_with_the_token_is_answered_and_one_without_is_not(server: Echo
     port = server.ports["tcp" if protocol == "lasting" else protocol]
     pace: dict[str, Any] = {"spacing": 0.005} if protocol == "lasting" else {}
     with Prober() as prober:
-        told = prober.take(prober.give(protocol, "127.0.0.1", port, token=TOKEN, count=3, **pace))
-        assert [each["outcome"] for each in told] == ["answered"] * 3
-        assert all(each["nonce"] == each["echo"]["nonce"] and TOKEN not in json.dumps(each) for each in told)
+        answer = prober.take(prober.give(protocol, "127.0.0.1", port, token=TOKEN, count=3, **pace))
+        assert [each["outcome"] for each in answer] == ["answered"] * 3
+        assert all(each["nonce"] == each["echo"]["nonce"] and TOKEN not in json.dumps(each) for each in answer)
         for more in ({}, {"token": "wrong"}):
             stranger = prober.probe(protocol, "127.0.0.1", port, timeout=0.5, **more, **pace)
             expected = {"udp": "timeout", "http": "invalid"}.get(protocol, "reset")
@@ -127,8 +127,8 @@ def test_an_icmp_error_still_finds_its_probe(server: EchoServer) -> None:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
     with Prober() as prober:
-        told = prober.take(prober.give("udp", "127.0.0.1", port, token=TOKEN, one_socket=True, count=2))
-        assert [each["outcome"] for each in told] == ["refused"] * 2
+        answer = prober.take(prober.give("udp", "127.0.0.1", port, token=TOKEN, one_socket=True, count=2))
+        assert [each["outcome"] for each in answer] == ["refused"] * 2
 
 
 @pytest.mark.parametrize(

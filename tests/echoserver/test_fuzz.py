@@ -15,11 +15,11 @@ NO_END = 3600.0
 
 
 def test_the_server_stays_sound() -> None:
-    told = fuzz.fuzz(NO_END, INPUTS, 1)
-    assert told.faults == []
-    assert told.inputs.total() >= INPUTS
-    assert set(told.inputs) == {"tcp", "http", "control", "udp"}
-    seen = set(told.answers)
+    report = fuzz.fuzz(NO_END, INPUTS, 1)
+    assert report.faults == []
+    assert report.inputs.total() >= INPUTS
+    assert set(report.inputs) == {"tcp", "http", "control", "udp"}
+    seen = set(report.answers)
     wanted = {"tcp document", "tcp none", "udp document", "udp none", "http 200", "http 400", "http 431", "control 200"}
     assert wanted <= seen, "the inputs reach the server's branches"
 
@@ -72,5 +72,5 @@ def test_it_finds(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "http1.py").write_text(broken.replace("MAX_NONCE = 128\n", "MAX_NONCE = 128\nKEPT = []\n"))
     monkeypatch.setattr(harness, "IMAGE", tmp_path)
     monkeypatch.setattr(fuzz, "PATIENCE", 2.0)  # for descriptors that never go
-    told = fuzz.fuzz(NO_END, INPUTS, 1)
-    assert told.faults
+    report = fuzz.fuzz(NO_END, INPUTS, 1)
+    assert report.faults

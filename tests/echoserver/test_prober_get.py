@@ -257,7 +257,7 @@ def test_invalid(prober: Prober, kind: str) -> None:
     assert len(result["detail"]) < 900
 
 
-def test_garbage_is_told_at_once(prober: Prober) -> None:
+def test_garbage_is_reported_at_once(prober: Prober) -> None:
     result = get(prober, b"SSH-2.0-OpenSSH\r\n", hold=True)
     assert result["outcome"] == "invalid"
     assert result["ended"] - result["started"] < 5
@@ -341,7 +341,7 @@ def test_other_protocols_have_no_response(prober: Prober) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- many of it
-def test_equal_answers_are_told_once(prober: Prober) -> None:
+def test_equal_answers_are_reported_once(prober: Prober) -> None:
     count = itertools.count()
 
     def serve(sock: socket.socket) -> None:

@@ -115,7 +115,7 @@ def test_a_job_that_is_cancelled_tells_what_was_answered_already(prober: Prober,
     assert (done["cancelled"], done["probes"]) == (True, 1)
 
 
-def test_a_repeated_syn_and_a_late_answer_are_told(prober: Prober, server: EchoServer) -> None:
+def test_a_repeated_syn_and_a_late_answer_are_reported(prober: Prober, server: EchoServer) -> None:
     with socket.socket() as listener, contextlib.ExitStack() as stack:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

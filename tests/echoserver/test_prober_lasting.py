@@ -124,11 +124,11 @@ def test_the_preamble_comes_first_on_every_connection(prober: Prober, server: Ec
     results = lasting(prober, server.ports["tcp"], 3, preamble=preamble.hex())
     assert [each["echo"]["proxy_protocol"]["source_address"] for each in results] == ["203.0.113.7"] * 3
 
-    def told(client: Client) -> None:
+    def lying(client: Client) -> None:
         assert client.lines.readline() == b"hello\n"
         client.answer()
 
-    with liar(told, told, told) as port:
+    with liar(lying, lying, lying) as port:
         results = lasting(prober, port, 5, preamble=b"hello\n".hex())
     assert [result["outcome"] for result in results] == ["answered", "reset"] * 2 + ["answered"]
 
@@ -213,7 +213,7 @@ def test_a_lost_connection_is_followed_by_another(
     ],
     ids=["closed", "reset", "unasked"],
 )
-def test_a_loss_between_two_exchanges_is_told_by_the_next(
+def test_a_loss_between_two_exchanges_is_known_by_the_next(
     prober: Prober, part: Callable[[Client], object], outcome: str, detail: str
 ) -> None:
     def play(client: Client) -> None:
@@ -229,7 +229,7 @@ def test_a_loss_between_two_exchanges_is_told_by_the_next(
     ]
     first, lost, _ = results
     assert lost["detail"] == detail.encode().decode("unicode_escape")
-    assert first["ended"] <= lost["lost"] <= lost["started"], "told when it came, not only when it was noticed"
+    assert first["ended"] <= lost["lost"] <= lost["started"], "with the time it came, not only that it was noticed"
     assert (lost["source_port"], lost["connected"]) == (first["source_port"], first["connected"])
     assert lost["nonce"] != first["nonce"]
 
@@ -283,7 +283,7 @@ def test_where_nobody_listens_every_exchange_dials(prober: Prober) -> None:
     assert len({each["source_port"] for each in results}) == 3
 
 
-def test_what_cannot_be_dialled_is_told(prober: Prober) -> None:
+def test_what_cannot_be_dialled_is_reported(prober: Prober) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
@@ -405,7 +405,7 @@ def test_a_server_that_stops(prober: Prober, mode: str) -> None:
     with EchoServer("--on-sigterm", mode, "--tcp", str(closed_port())) as server:  # nobody takes it after the server
         job = prober.give("lasting", "127.0.0.1", server.ports["tcp"], count=200, spacing=0.01)
         prober.wait_for(lambda line: line.get("id") == job)
-        told = time.monotonic()
+        asked_at = time.monotonic()
         server.signal(signal.SIGTERM)
         assert server.exit_code() == 0
         results = prober.take(job)
@@ -416,7 +416,7 @@ def test_a_server_that_stops(prober: Prober, mode: str) -> None:
     assert {each["outcome"] for each in after} == {"refused"}
     assert [each["connection"] for each in after] == list(range(1, len(after) + 1))
     if mode != "stop":
-        assert answered[-1]["ended"] - told > 0.3, "served for as long as was promised"
+        assert answered[-1]["ended"] - asked_at > 0.3, "served for as long as was promised"
 
 
 @pytest.mark.parametrize(

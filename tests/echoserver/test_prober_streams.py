@@ -97,10 +97,10 @@ def test_datagrams_that_nobody_answers_are_counted(server: EchoServer, prober: P
     assert {result["outcome"] for result in results} == {"sent"}
     assert len({result["source_port"] for result in results}) == 1
     nonces = results[0]["nonce"].rpartition(":")[0]
-    told = http(server.ports["http"], f"/counted?nonce={nonces}")
+    answer = http(server.ports["http"], f"/counted?nonce={nonces}")
     port = results[0]["source_port"]
     senders = [{"address": "127.0.0.1", "port": port, "arrived": [[0, 3]]}]
-    assert json.loads(told.text) == {"pod": "echo-1", "senders": senders}
+    assert json.loads(answer.text) == {"pod": "echo-1", "senders": senders}
     assert json.loads(http(server.ports["http"], "/counted?nonce=other").text)["senders"] == []
     assert len(server.documents()) == logged
 

@@ -66,20 +66,20 @@ def cut(run: Path, name: str) -> Path:
     whole = read_run(run)
     if not whole.whole:
         raise CannotCutError(f"the ledger of {run} is not whole: {whole.trouble}")
-    told = list(records(run / LEDGER))
-    header, end = told[0], told[-1]
+    all_records = list(records(run / LEDGER))
+    header, end = all_records[0], all_records[-1]
     checks = {check.id: check for check in all_checks()}
-    verdicts = {each["id"]: each for each in told if each["record"] == "verdict"}
+    verdicts = {each["id"]: each for each in all_records if each["record"] == "verdict"}
     by_id = {each["id"]: each for each in header["rows"]}
     lane = header["lane"]
-    only = _part(lane, told, checks, verdicts)
+    only = _part(lane, all_records, checks, verdicts)
     kept = set(_spread(lane, (each for each in header["rows"] if only.keeps(checks[each["id"]])), verdicts))
     core = sum(each["level"] == Level.CORE for each in header["rows"])
     header["rows"] = [each for each in header["rows"] if each["id"] in kept]
     header["left_out_core_rows"] += core - sum(each["level"] == Level.CORE for each in header["rows"])
-    dialled = {each["path"] for each in told if each["record"] == "observation"}
+    dialled = {each["path"] for each in all_records if each["record"] == "observation"}
     paths = {path for identity in kept for path in _paths(by_id[identity], verdicts[identity], dialled)}
-    stays = [each for record in told[:-1] for each in only.cut(record, kept, paths)]
+    stays = [each for record in all_records[:-1] for each in only.cut(record, kept, paths)]
     said = _judged_again(_sealed(stays, end), kept)
     text = _sealed([each | said[each["id"]] if each["record"] == "verdict" else each for each in stays], end)
     _check_places(text)
@@ -161,7 +161,9 @@ class _Part:
         return encode(replace(seen, **own))
 
 
-def _part(lane: str, told: Iterable[Record], checks: Mapping[str, Check], verdicts: Mapping[str, Record]) -> _Part:
+def _part(
+    lane: str, all_records: Iterable[Record], checks: Mapping[str, Check], verdicts: Mapping[str, Record]
+) -> _Part:
     """What stays: the load balancer and family with most trouble; of equal ones, the lane's name decides."""
     trouble: dict[str, int] = defaultdict(int)
     for identity, check in checks.items():
@@ -174,7 +176,7 @@ def _part(lane: str, told: Iterable[Record], checks: Mapping[str, Check], verdic
     def most(found: list[str]) -> str:
         return max(found, key=lambda each: (trouble[each], crc32(f"{lane} {each}".encode())))
 
-    moved = [each for record in told if _is(record, CONVERGENCE) for each in record["seen"]["results"]]
+    moved = [each for record in all_records if _is(record, CONVERGENCE) for each in record["seen"]["results"]]
     return _Part(most(moved) if moved else "", most([each for each in trouble if each.startswith("IP")]))
 
 

@@ -179,12 +179,12 @@ def judged() -> Snapshots:
     """``esipp judge`` without names over one frozen ledger: also checks that the run did not have."""
     with _in_new_folder() as place:
         unpack(TWO[1], place / "run")
-        code, told = said("judge", "run", "--out", "again")
+        code, text = said("judge", "run", "--out", "again")
         found = [each for each in _records(place / "again") if each["record"] == "verdict"]
     statuses = Counter(each["status"] for each in found)
     facts = [f"exit code: {code}", *(f"{count} {status}" for status, count in sorted(statuses.items()))]
     facts.append(f"all: {_digest(_lines(_fact(each) for each in found))}")
-    return {f"{FACTS}/judged.txt": _lines(facts), f"{TEXTS}/judged.txt": _frame(told)}
+    return {f"{FACTS}/judged.txt": _lines(facts), f"{TEXTS}/judged.txt": _frame(text)}
 
 
 def compared() -> Snapshots:
@@ -207,20 +207,20 @@ def allure() -> Snapshots:
     results = [json.loads(text) for name, text in files.items() if name.endswith("-result.json")]
     facts = Counter(each["status"] for each in results)
     drawn = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-    told = sorted((drawn.sub("", name), drawn.sub("", text)) for name, text in files.items())
+    texts = sorted((drawn.sub("", name), drawn.sub("", text)) for name, text in files.items())
     return {
         f"{FACTS}/allure.txt": _lines([f"exit code: {code}", *(f"{n} {name}" for name, n in sorted(facts.items()))]),
-        f"{TEXTS}/allure.txt": _lines([f"{_digest(json.dumps(told))}  {len(files)} files"]),
-        f"{WHOLE}/allure.txt": _lines(f"{name} {text}" for name, text in told),
+        f"{TEXTS}/allure.txt": _lines([f"{_digest(json.dumps(texts))}  {len(files)} files"]),
+        f"{WHOLE}/allure.txt": _lines(f"{name} {text}" for name, text in texts),
     }
 
 
 # ---------------------------------------------------------------------------------------------------------- the checks
 def checks() -> Snapshots:
     """All checks as ``esipp list --format json`` and ``esipp explain`` tell them."""
-    listed, told = said("list", "--format", "json")
+    listed, text = said("list", "--format", "json")
     explained, explanation = said("explain", ".")
-    checks = [json.loads(line) for line in told.splitlines()]
+    checks = [json.loads(line) for line in text.splitlines()]
     _, features = said("list", "--features", "--format", "json")
     words = ("requirement", "references")
     facts, texts = [], []
@@ -260,10 +260,10 @@ def helps() -> Snapshots:
     code, top = said("--help")
     commands = re.findall(r"^    ([a-z-]+)(?:\s|$)", top.partition("\noptions:")[0], re.MULTILINE)
     assert {"run", "judge"} <= {*commands}, "the commands are not found in --help"
-    told = {"esipp": top} | {f"esipp-{each}": said(each, "--help")[1] for each in commands}
-    facts = [line for name, text in told.items() for line in _of_help(name, text)]
+    texts = {"esipp": top} | {f"esipp-{each}": said(each, "--help")[1] for each in commands}
+    facts = [line for name, text in texts.items() for line in _of_help(name, text)]
     facts.append(f"exit codes: --help {code}, no command {_misused()}, no such command {_misused('nonsense')}")
-    return {f"{FACTS}/help.txt": _lines(facts)} | {f"{TEXTS}/help/{name}.txt": text for name, text in told.items()}
+    return {f"{FACTS}/help.txt": _lines(facts)} | {f"{TEXTS}/help/{name}.txt": text for name, text in texts.items()}
 
 
 def _of_help(name: str, text: str) -> Iterator[str]:

@@ -40,8 +40,8 @@ def difference(path: str, now: str) -> str:
 def test_what_is_said_is_what_the_snapshots_hold(part: str) -> None:
     for kind, anew in ANEW.items():
         changed = {path: now for path, now in made(part).items() if path.startswith(kind) and now != kept(path)}
-        told = "\n\n".join(difference(path, now) for path, now in changed.items())
-        assert not changed, f"{anew} {WHOLE}\n{told}"
+        differences = "\n\n".join(difference(path, now) for path, now in changed.items())
+        assert not changed, f"{anew} {WHOLE}\n{differences}"
 
 
 def test_each_snapshot_is_one_that_is_made() -> None:
@@ -103,10 +103,10 @@ def test_other_words_change_no_fact() -> None:
 
 
 def test_one_text_of_many_checks_is_one_line_that_names_them_by_a_digest() -> None:
-    told = snapshots._distinct([("a", "reason", "late"), ("b", "reason", "late"), ("c", "reason", "")])
-    assert re.fullmatch(r"reason x2 [0-9a-f]{8} late\n", told)
+    lines = snapshots._distinct([("a", "reason", "late"), ("b", "reason", "late"), ("c", "reason", "")])
+    assert re.fullmatch(r"reason x2 [0-9a-f]{8} late\n", lines)
     others = snapshots._distinct([("a", "reason", "late"), ("c", "reason", "late")])
-    assert others != told
-    assert snapshots._distinct([("a", "reason", "too late"), ("b", "reason", "too late")]) == told.replace(
+    assert others != lines
+    assert snapshots._distinct([("a", "reason", "too late"), ("b", "reason", "too late")]) == lines.replace(
         " late", " too late"
     )

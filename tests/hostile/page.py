@@ -56,11 +56,11 @@ def render(tried: Sequence[Mapping[str, Any]]) -> str:
 HEADS = ("situation", "message", "exit code", "left behind", "method")
 
 
-def _cells(told: Mapping[str, Any]) -> tuple[object, ...]:
-    said = _table_cell(told["message"]) + (f"<br>hint: {_table_cell(told['hint'])}" if told["hint"] else "")
-    left = told["left"] + (f"; {told['then']}" if told["then"] else "")
-    what, how = _table_cell(told["what"]), _table_cell(told["how"])
-    return what, said, told["code"], _table_cell(left), how
+def _cells(record: Mapping[str, Any]) -> tuple[object, ...]:
+    said = _table_cell(record["message"]) + (f"<br>hint: {_table_cell(record['hint'])}" if record["hint"] else "")
+    left = record["left"] + (f"; {record['then']}" if record["then"] else "")
+    what, how = _table_cell(record["what"]), _table_cell(record["how"])
+    return what, said, record["code"], _table_cell(left), how
 
 
 def _table_cell(text: str) -> str:

@@ -8,7 +8,7 @@ from tests.hostile.tried import Tried
 pytestmark = pytest.mark.timeout(4800)
 
 
-def told(ended: Ended) -> dict[str, str]:
+def verdicts(ended: Ended) -> dict[str, str]:
     """What a run says of each check; a check with a known difference was asked, and holds, as one that passes."""
     assert ended.statuses, ended.text
     return ended.statuses
@@ -27,7 +27,7 @@ def test_another_run_is_at_work(place: Place, tried: Tried) -> None:
         then="every check has the same verdict as alone",
     )
     for each in ended:
-        assert told(each) == told(alone)
+        assert verdicts(each) == verdicts(alone)
         assert each.code == alone.code
         assert place.left(each) == []
     assert alone.code == 0

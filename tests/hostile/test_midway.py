@@ -215,8 +215,8 @@ import os, time
 real, file = time.time, os.environ["ESIPP_TEST_STEP"]
 def stepped():
     try:
-        with open(file) as told:
-            return real() + float(told.read() or 0)
+        with open(file) as offset:
+            return real() + float(offset.read() or 0)
     except OSError:
         return real()
 time.time = stepped

@@ -54,7 +54,7 @@ class Tried:
         for more in ended.messages[1:]:
             later, _, hint = more.partition("\n  hint: ")
             sentence += "" if later in sentence else f" Then: {later}"  # the verdict's line and the message's own
-        told: dict[str, Any] = {
+        record: dict[str, Any] = {
             "name": self.key,
             "group": self.group, "what": what, "message": steady(sentence), "hint": steady(hint), "code": ended.code,
             "left": ", ".join(left) or "nothing", "how": how, "then": then,
@@ -62,4 +62,4 @@ class Tried:
         with KEPT.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # two sessions may be at work
             others = [each for each in records.read(KEPT) if each["name"] != self.key]
-            records.write(KEPT, sorted([*others, told], key=lambda each: str(each["name"])))
+            records.write(KEPT, sorted([*others, record], key=lambda each: str(each["name"])))

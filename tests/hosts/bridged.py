@@ -110,7 +110,7 @@ def _alone(address: str) -> str:
 
 
 def _join(namespace: Namespace, bridge: str, addresses: Iterable[str], inside: Namespace | None) -> list[str]:
-    """Lay a cable from a namespace to a bridge; what ``ip`` is told to take it away again.
+    """Lay a cable from a namespace to a bridge; the arguments of ``ip`` that take it away again.
 
     It would go with the namespace, but a namespace ends some time after it was removed.
     """

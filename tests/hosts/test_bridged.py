@@ -55,9 +55,9 @@ class Lab:
 
     def found(self, places: str) -> dict[tuple[str, str], tuple[str, str | None]]:
         """The same, of places that can be had: finding and address by client and family."""
-        code, told = self.learn(places)
-        assert code == 0, told
-        return {(each["client"], each["family"]): (each["finding"], each["seen"]) for each in told}
+        code, said = self.learn(places)
+        assert code == 0, said
+        return {(each["client"], each["family"]): (each["finding"], each["seen"]) for each in said}
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +147,9 @@ def test_there_is_no_way_out(lab: Lab) -> None:
 def test_a_host_without_a_route_to_the_nodes_reaches_no_listener(lab: Lab) -> None:
     west = lab.hosts.west
     with west.cut_off_from(address for addresses in NODES.values() for address in addresses):
-        code, told = lab.learn(f"ssh:{WEST}")
-    assert (code, {each["finding"] for each in told}) == (0, {"unproven"})
-    assert told[0]["said"].startswith("outside-1 reaches no control listener over IPv4 (dialled: worker-1, worker-2): ")
+        code, said = lab.learn(f"ssh:{WEST}")
+    assert (code, {each["finding"] for each in said}) == (0, {"unproven"})
+    assert said[0]["said"].startswith("outside-1 reaches no control listener over IPv4 (dialled: worker-1, worker-2): ")
     assert lab.found(f"ssh:{WEST}")["outside-1", "IPv6"] == ("direct", west.addresses[Family.IPV6])
 
 
@@ -157,7 +157,7 @@ def test_a_host_without_a_route_to_the_nodes_reaches_no_listener(lab: Lab) -> No
     ("host", "sentence"), [(LOCKED, "denies access"), (PYTHONLESS, f"There is no python3 on {PYTHONLESS}.")]
 )
 def test_a_host_that_cannot_be_had_is_a_sentence(lab: Lab, host: str, sentence: str) -> None:
-    code, (told,) = lab.learn(f"ssh:{host}")
+    code, (said,) = lab.learn(f"ssh:{host}")
     assert code == 4
-    assert sentence in told["error"], told
-    assert told["hint"]
+    assert sentence in said["error"], said
+    assert said["hint"]

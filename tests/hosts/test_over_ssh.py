@@ -75,9 +75,9 @@ class Lab:
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
     def found(self, places: str, *nodes: str) -> dict[tuple[str, str], tuple[str, str | None]]:
-        code, told = self.learn(places, *nodes)
-        assert code == 0, told
-        return {(each["client"], each["family"]): (each["finding"], each["seen"]) for each in told}
+        code, said = self.learn(places, *nodes)
+        assert code == 0, said
+        return {(each["client"], each["family"]): (each["finding"], each["seen"]) for each in said}
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +118,9 @@ def test_this_machine_is_seen_as_it_is(lab: Lab) -> None:
 
 
 def test_hosts_over_ssh_one_of_them_behind_nat(lab: Lab) -> None:
-    code, told = lab.learn("machine,ssh:root@10.2.0.2:22,ssh:root@10.3.0.2")
-    assert code == 0, told
-    assert {(each["client"], each["family"]): (each["finding"], each["seen"]) for each in told} == {
+    code, said = lab.learn("machine,ssh:root@10.2.0.2:22,ssh:root@10.3.0.2")
+    assert code == 0, said
+    assert {(each["client"], each["family"]): (each["finding"], each["seen"]) for each in said} == {
         ("outside-1", "IPv4"): ("direct", "10.1.0.2"),
         ("outside-1", "IPv6"): ("direct", "fd01::2"),
         ("outside-2", "IPv4"): ("direct", "10.2.0.2"),
@@ -128,7 +128,7 @@ def test_hosts_over_ssh_one_of_them_behind_nat(lab: Lab) -> None:
         ("outside-3", "IPv4"): ("nat", "10.4.0.1"),
         ("outside-3", "IPv6"): ("direct", "fd03::2"),
     }
-    (nat,) = [each["said"] for each in told if each["finding"] == "nat"]
+    (nat,) = [each["said"] for each in said if each["finding"] == "nat"]
     assert nat == ("outside-3 is behind NAT: its own address is 10.3.0.2, and nodes worker-1 and worker-2 see 10.4.0.1")
 
 
@@ -137,25 +137,25 @@ def test_the_user_s_configuration_of_ssh_holds(lab: Lab) -> None:
 
 
 def test_one_node_s_word_does_not_prove_nat(lab: Lab) -> None:
-    code, told = lab.learn("ssh:root@10.3.0.2", "worker-1=10.4.0.2")
-    assert (code, told[0]["finding"]) == (0, "unproven")
-    assert "one witness is no proof" in told[0]["said"]
+    code, said = lab.learn("ssh:root@10.3.0.2", "worker-1=10.4.0.2")
+    assert (code, said[0]["finding"]) == (0, "unproven")
+    assert "one witness is no proof" in said[0]["said"]
 
 
 def test_nat_that_shows_each_node_another_address(lab: Lab) -> None:
     lab.router.add_address("10.4.0.9", 24, "side4")
     try:
         with rules(lab.router, "ipv4", "nat POSTROUTING -s 10.2.0.0/24 -d 10.4.0.3 -j SNAT --to-source 10.4.0.9"):
-            code, told = lab.learn("ssh:root@10.2.0.2")
+            code, said = lab.learn("ssh:root@10.2.0.2")
     finally:
         lab.router.ip("addr", "del", "10.4.0.9/24", "dev", "side4")
-    assert (code, told[0]["finding"]) == (0, "unproven")
-    assert "with different addresses" in told[0]["said"]
+    assert (code, said[0]["finding"]) == (0, "unproven")
+    assert "with different addresses" in said[0]["said"]
 
 
 def test_two_names_of_one_host_are_one_client(lab: Lab) -> None:
-    code, told = lab.learn("ssh:root@10.3.0.2,ssh:root@[fd03::2]")
-    second = [each for each in told if each["client"] == "outside-2"]
+    code, said = lab.learn("ssh:root@10.3.0.2,ssh:root@[fd03::2]")
+    second = [each for each in said if each["client"] == "outside-2"]
     assert code == 0
     assert [each["finding"] for each in second] == ["unproven", "unproven"]
     assert second[0]["said"] == "outside-2 and outside-1 both appear as 10.4.0.1: the nodes cannot tell them apart"
@@ -174,12 +174,12 @@ def test_two_names_of_one_host_are_one_client(lab: Lab) -> None:
 def test_what_hinders_ssh_is_a_sentence(lab: Lab, place: str, sentence: str) -> None:
     lab.client.ip("route", "add", "unreachable", "198.51.100.9")
     try:
-        code, (told,) = lab.learn(place)
+        code, (said,) = lab.learn(place)
     finally:
         lab.client.ip("route", "del", "unreachable", "198.51.100.9")
     assert code == 4
-    assert sentence in told["error"], told
-    assert told["hint"]
+    assert sentence in said["error"], said
+    assert said["hint"]
 
 
 def test_the_far_side_ends_when_we_are_killed(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""The suite inside of a cluster: a Job's report is fetched, whoever comes too early or late is told, nothing stays."""
+"""The suite inside of a cluster: a Job's report is fetched, coming too early or late gives a reason, nothing stays."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def test_what_keeps_the_report_has_no_token(inside: Inside) -> None:
     assert inside.kubectl(*enter, "sh", "-c", "ls /var/run/secrets 2>/dev/null; true") == ""
 
 
-def test_a_job_that_is_not_there_is_told(inside: Inside, tmp_path: Path) -> None:
+def test_a_job_that_is_not_there_is_reported(inside: Inside, tmp_path: Path) -> None:
     done = inside.fetch(tmp_path / "run", "--job", "nobody")
     assert done.returncode == ExitCode.USAGE
     assert "There is no Job 'nobody'." in done.stderr

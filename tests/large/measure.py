@@ -94,15 +94,15 @@ class Measure:
         finally:
             for each in made:
                 each.close()
-        said = {node: [each.said for each in told] for node, told in polls.told.items()}
+        said = {node: [each.said for each in answers] for node, answers in polls.by_node.items()}
         found = polls.answers("x")
         return {
             "pace": round(polls.pace, 2),
             "rounds": polls.rounds,
-            "answers": sum(each.count for told in polls.told.values() for each in told),
+            "answers": sum(each.count for answers in polls.by_node.values() for each in answers),
             "followed": sum(each == ["503", "200", "503"] for each in said.values()),
             "wrongly": {node: each for node, each in said.items() if each != ["503", "200", "503"]},
-            "told_wrong": len(found.wrong),
+            "answered_wrong": len(found.wrong),
             "trouble": polls.trouble,
         }
 
@@ -130,10 +130,10 @@ def main() -> None:
     assert len(nodes) == count, f"{len(nodes)} nodes"
     with made.timed("agents"):
         placed = made.place(chosen)
-    looked = made.cluster.calls.told()
+    looked = made.cluster.calls.counts()
     with made.timed("health checks"):
-        told = made.poll(nodes, chosen)
-    polled = made.cluster.calls.told()
+        polled_figures = made.poll(nodes, chosen)
+    polled = made.cluster.calls.counts()
     memory = peak()
     remove_namespace(made.cluster, f"esipp-{made.run}")
     result = {
@@ -141,7 +141,7 @@ def main() -> None:
         "sample_said": chosen.words, "decided": chosen.decided,
         "placed": placed, "before": before, "peak": memory, "seconds": made.seconds, "calls": looked,
         "calls_while_polling": sum(polled.values()) - sum(looked.values()),
-        "all_calls": made.cluster.calls.told(), **told,
+        "all_calls": made.cluster.calls.counts(), **polled_figures,
     }  # fmt: skip
     print(json.dumps(result), flush=True)
 

@@ -49,7 +49,7 @@ def _status(number: int) -> Json:
     conditions = [
         {
             "type": each, "status": str(each == "Ready"), "lastHeartbeatTime": SINCE, "lastTransitionTime": SINCE,
-            "reason": f"Kubelet{'' if each == 'Ready' else 'HasNo'}{each}", "message": f"kubelet has told {each}",
+            "reason": f"Kubelet{'' if each == 'Ready' else 'HasNo'}{each}", "message": f"kubelet reports {each}",
         }
         for each in names
     ]  # fmt: skip
@@ -127,7 +127,7 @@ def add(cluster: Cluster, numbers: range) -> None:
 
 
 class Kubelets:
-    """All of them: agents that were bound run at once, and those that are told to end are gone."""
+    """All of them: agents that were bound run at once, and those that are deleted are gone."""
 
     def __init__(self, cluster: Cluster, most: int) -> None:
         self._cluster = cluster

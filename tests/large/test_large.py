@@ -1,6 +1,6 @@
 """What goes over all nodes, at 10 to 300 of them: how many API calls that takes, and whether any change is missed.
 
-Times and memory are told, and nothing rests on them.
+Times and memory are printed, and nothing rests on them.
 """
 
 import json
@@ -59,7 +59,7 @@ def test_every_nodes_change_of_health_is_noticed(measured: list[Json]) -> None:
     for each in measured:
         assert each["trouble"] == ""
         assert (each["followed"], each["wrongly"]) == (each["nodes"], {})
-        assert each["told_wrong"] == each["nodes"], "all of them said 200 for a while, where none should have"
+        assert each["answered_wrong"] == each["nodes"], "all of them said 200 for a while, where none should have"
 
 
 def test_kubernetes_places_the_agents_on_the_sampled_nodes_and_no_others(measured: list[Json]) -> None:
@@ -93,7 +93,7 @@ def test_our_count_is_that_of_the_api_servers_audit_log(measured: list[Json]) ->
         assert sum(each["all_calls"].values()) == each["audited"]
 
 
-def test_told(measured: list[Json], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_measured(measured: list[Json], capsys: pytest.CaptureFixture[str]) -> None:
     lines = table(measured)
     assert len(lines) == len(SIZES) + 2
     with capsys.disabled():

@@ -82,7 +82,7 @@ def test_the_stream_goes_on_from_a_number_and_ends_with_the_balancer(port: int, 
         assert answer.read().strip() == b""
 
 
-def test_a_reader_that_is_late_is_told_how_much_it_lost(port: int, decisions: Decisions) -> None:
+def test_a_reader_that_is_late_hears_how_much_it_lost(port: int, decisions: Decisions) -> None:
     for _ in range(9):
         note(decisions)
     with ask(port, "/decisions?after=1") as answer:

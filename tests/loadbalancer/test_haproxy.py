@@ -84,10 +84,10 @@ def test_the_first_port_of_each_family_is_checked_and_the_others_follow() -> Non
         (Mode.PROXY_XFF, "", ""),
     ],
 )
-def test_how_the_client_is_told(mode: Mode, port_80: str, port_81: str) -> None:
+def test_how_the_client_is_reported(mode: Mode, port_80: str, port_81: str) -> None:
     text = rendered(mode)
-    for port, told in ((80, port_80), (81, port_81)):
-        assert block(text, f"backend test.web.IPv4.{port}")[-1].endswith(("31000" if port == 80 else "/n2") + told)
+    for port, reported in ((80, port_80), (81, port_81)):
+        assert block(text, f"backend test.web.IPv4.{port}")[-1].endswith(("31000" if port == 80 else "/n2") + reported)
     forwarded = ["option forwardfor" in block(text, f"backend test.web.IPv4.{port}") for port in (80, 81)]
     assert forwarded == [mode is Mode.PROXY_XFF, False]
 
@@ -137,29 +137,29 @@ HEAD = "1\n# be_id be_name srv_id srv_name …\n"
 KNOWN = "3 test.web.IPv4.80 1 n1 {address} 2 0 1 1 9 15 3 2 6 0 0 0 - {port} - 0 {check_port} - - 0"
 
 
-def test_a_new_worker_is_told_what_is_known_and_that_the_rest_is_down() -> None:
+def test_a_new_worker_gets_what_is_known_and_that_the_rest_is_down() -> None:
     [check_port] = {one.service.check_port for one in served()}
     known = KNOWN.format(address="10.0.0.1", port=30080, check_port=check_port)
     lines = with_new_servers(HEAD + known, served()).splitlines()
     assert lines[:2] == HEAD.splitlines()
     assert known in lines
-    told = {tuple(line.split()[1:4:2]): line.split()[5] for line in lines[2:]}
+    states = {tuple(line.split()[1:4:2]): line.split()[5] for line in lines[2:]}
     every = {(f"test.web.{family}.{port}", node) for family in VIPS for port in (80, 81) for node in ("n1", "n2")}
-    assert set(told) == every
-    assert {where for where, state in told.items() if state != "0"} == {("test.web.IPv4.80", "n1")}
+    assert set(states) == every
+    assert {where for where, state in states.items() if state != "0"} == {("test.web.IPv4.80", "n1")}
     assert len(with_new_servers("", served()).splitlines()) == 2 + len(every)
 
 
 def test_a_health_port_that_has_changed_is_not_handed_on_from_the_last_worker() -> None:
-    flipped = proxied({service(externalTrafficPolicy="Cluster"): VIPS}, nodes())
-    assert {one.service.check_port for one in flipped} == {10256}
+    changed = proxied({service(externalTrafficPolicy="Cluster"): VIPS}, nodes())
+    assert {one.service.check_port for one in changed} == {10256}
     known = KNOWN.format(address="10.0.0.9", port=30079, check_port=32000)
-    lines = with_new_servers(HEAD + known, flipped).splitlines()
+    lines = with_new_servers(HEAD + known, changed).splitlines()
     assert lines[2] == KNOWN.format(address="10.0.0.1", port=30080, check_port=10256)
     ports = {(line.split()[1], line.split()[21]) for line in lines[2:]}
     asked = {(f"test.web.{family}.80", "10256") for family in VIPS}
     assert ports == asked | {(f"test.web.{family}.81", "0") for family in VIPS}
-    kept = with_new_servers(HEAD + known, flipped, keeps_ports=True).splitlines()[2]
+    kept = with_new_servers(HEAD + known, changed, keeps_ports=True).splitlines()[2]
     assert kept == KNOWN.format(address="10.0.0.1", port=30080, check_port=32000)
 
 
@@ -207,8 +207,8 @@ def test_what_it_logs_is_a_decision_at_that_moment(haproxy: HAProxy, decisions: 
         ):
             sock.send(line.encode())
     until(lambda: decisions.last == 4)
-    told = [(d["kind"], d.get("nodes", d.get("healthy")), d["why"]) for d in decisions.after(0, 0)[0]]
-    assert told == [
+    decided = [(d["kind"], d.get("nodes", d.get("healthy")), d["why"]) for d in decisions.after(0, 0)[0]]
+    assert decided == [
         ("health", True, "status 200"),
         ("steer", ["n2"], "n2 became healthy"),
         ("health", False, "Layer4 timeout"),
@@ -217,15 +217,15 @@ def test_what_it_logs_is_a_decision_at_that_moment(haproxy: HAProxy, decisions: 
     assert all(began <= d["monotonic"] <= time.monotonic() for d in decisions.after(0, 0)[0])
 
 
-def test_a_program_that_cannot_be_started_is_told_and_tried_no_faster_than_it_should(
+def test_a_program_that_cannot_be_started_is_reported_and_tried_no_faster_than_it_should(
     haproxy: HAProxy, capfd: pytest.CaptureFixture[str]
 ) -> None:
     haproxy.serve({service(): VIPS}, nodes())
     shown = ""
 
-    def told() -> bool:
+    def reported() -> bool:
         nonlocal shown
         shown += capfd.readouterr().err
         return "haproxy:" in shown
 
-    until(told)
+    until(reported)

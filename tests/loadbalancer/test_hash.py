@@ -62,8 +62,8 @@ for mac, node in macs.items():
     shown(f"ip neigh replace {node} lladdr {mac} dev eth0 nud permanent")
 kernel.assign({VIP})
 kernel.steer(VIP, {node: 1 for node in NODES})
-told, _ = client.communicate(json.dumps([VIP, OWN, LENGTH, FAMILY, list(macs), MANY]) + "\\n", timeout=40)
-went = json.loads(told)
+answers, _ = client.communicate(json.dumps([VIP, OWN, LENGTH, FAMILY, list(macs), MANY]) + "\\n", timeout=40)
+went = json.loads(answers)
 assert all(len(each) > 1 for each in went), ("not every SYN was sent again", went)
 assert len({each[0] for each in went}) == 2, ("all connections have one node", went)
 moved = [each for each in went if len(set(each)) > 1]

@@ -114,7 +114,7 @@ def test_a_flapping_balancer_inverts_every_other_result_now_and_then() -> None:
 
 
 class Nodes:
-    """Answers health checks at 127.0.0.2 and 127.0.0.3, as told for each; counts connections."""
+    """Answers health checks at 127.0.0.2 and 127.0.0.3, as set for each; counts connections."""
 
     def __init__(self) -> None:
         self.answers = {"127.0.0.2": b"HTTP/1.1 200 OK\r\n\r\n", "127.0.0.3": b"HTTP/1.1 200 OK\r\n\r\n"}
@@ -187,9 +187,9 @@ def test_a_node_that_fails_is_left_and_taken_back(nodes: Nodes) -> None:
     until(world, {"127.0.0.2": 1})
     nodes.answers["127.0.0.3"] = b"HTTP/1.1 200 OK\r\n\r\n"
     until(world, BOTH)
-    told = [(one["node"], one["healthy"], one["why"]) for one in world.decided("health")]
-    assert sorted(told[:2]) == [(name, True, "status 200, 1 in a row") for name in ("three", "two")]
-    assert told[2:] == [("three", False, "status 503, 2 in a row"), ("three", True, "status 200, 1 in a row")]
+    decided = [(one["node"], one["healthy"], one["why"]) for one in world.decided("health")]
+    assert sorted(decided[:2]) == [(name, True, "status 200, 1 in a row") for name in ("three", "two")]
+    assert decided[2:] == [("three", False, "status 503, 2 in a row"), ("three", True, "status 200, 1 in a row")]
     steered = [one["nodes"] for one in world.decided("steer")]
     assert steered[-3:] == [["three", "two"], ["two"], ["three", "two"]]
     times = [one["monotonic"] for one in world.decisions.after(0, 0)[0]]
@@ -303,8 +303,8 @@ def test_a_gap_whenever_nodes_change(nodes: Nodes, monkeypatch: pytest.MonkeyPat
 
 
 def test_weights_of_health_checks(nodes: Nodes) -> None:
-    told = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Load-Balancing-Endpoint-Weight: %d\r\n\r\n"
-    nodes.answers["127.0.0.3"] = told % 2
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Load-Balancing-Endpoint-Weight: %d\r\n\r\n"
+    nodes.answers["127.0.0.3"] = answer % 2
     equal = world_of(nodes)
     until(equal, BOTH)
     equal.close()
@@ -312,7 +312,7 @@ def test_weights_of_health_checks(nodes: Nodes) -> None:
     weighing.tell("nodes", "all", node_object("two", "127.0.0.2"), node_object("three", "127.0.0.3"))
     weighing.tell("services", "all", service_object(mode="reference-ecmp", healthCheckNodePort=nodes.port))
     until(weighing, {"127.0.0.2": 1, "127.0.0.3": 2})
-    nodes.answers["127.0.0.3"] = told % 3
+    nodes.answers["127.0.0.3"] = answer % 3
     until(weighing, {"127.0.0.2": 1, "127.0.0.3": 3})
     nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 no\r\n\r\n"
     until(weighing, {"127.0.0.2": 1})

@@ -45,9 +45,9 @@ for vip, family, one, two in (
         ({two: 1}, [f"via {two}"]), ({}, ["blackhole"]), ({one: 1, two: 1}, ["weight 1"]),
     ):
         kernel.steer(vip, via)
-        told = routes(family)
-        assert all(part in told for part in expected), (via, told)
-        assert told.count(vip) == 1 and told.count("via") == len(via), (via, told)
+        found = routes(family)
+        assert all(part in found for part in expected), (via, found)
+        assert found.count(vip) == 1 and found.count("via") == len(via), (via, found)
     kernel.forget(vip)
     assert not routes(family), routes(family)
 """)
@@ -111,6 +111,6 @@ kernel = Kernel("eth0")
 kernel.set_up()
 kernel.reach_pods({"10.244.1.0/24": "192.0.2.2", "10.244.2.0/24": "192.0.2.3"})
 kernel.reach_pods({"10.244.1.0/24": "192.0.2.4"})
-told = shown("ip route")
-assert "10.244.1.0/24 via 192.0.2.4" in told and "10.244.2.0" not in told, told
+routes = shown("ip route")
+assert "10.244.1.0/24 via 192.0.2.4" in routes and "10.244.2.0" not in routes, routes
 """)

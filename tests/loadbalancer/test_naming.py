@@ -86,7 +86,7 @@ def test_no_other_name_is_known(name: str) -> None:
         (struct.pack("!HHHHHH", 7, 0x2800, 1, 0, 0, 0), naming.NOT_IMPLEMENTED),
     ],
 )
-def test_what_makes_no_sense_is_told(query: bytes, code: int) -> None:
+def test_what_makes_no_sense_is_reported(query: bytes, code: int) -> None:
     assert naming.answer(query, NAMES)[3] & 0xF == code
 
 

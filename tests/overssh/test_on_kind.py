@@ -95,12 +95,12 @@ def test_this_machine_is_seen_by_its_own_address_and_is_one_client_only(kind: Ki
     second = [check for family in kind.families for check in local(family, OUTSIDE_2)]
     lonely = "only one outside client: this machine; add more with --outside"
 
-    code, told = kind.doctor("--outside", "machine", *checks, *second)
-    assert code == ExitCode.CONFORMANT, told["checks"]
-    (check,) = (each for each in told["checks"] if each["name"] == "outside")
+    code, said = kind.doctor("--outside", "machine", *checks, *second)
+    assert code == ExitCode.CONFORMANT, said["checks"]
+    (check,) = (each for each in said["checks"] if each["name"] == "outside")
     assert (check["grade"], check["sentence"].partition(";")[0]) == ("warn", "this machine")
     assert lonely in check["sentence"]
-    (group,) = (each for each in told["work"]["unsupported"] if lonely in each["why"])
+    (group,) = (each for each in said["work"]["unsupported"] if lonely in each["why"])
     assert set(group["rows"]) == set(second)
 
     ended = kind.run(tmp_path / "run", "--outside", "machine", *checks, *second)
@@ -120,13 +120,13 @@ def test_this_machine_is_seen_by_its_own_address_and_is_one_client_only(kind: Ki
 
 
 def test_a_doctor_is_content_with_both_hosts_and_leaves_nothing_there(kind: Kind) -> None:
-    code, told = kind.doctor("--outside", BOTH, *local(kind.families[0], OUTSIDE_2))
-    assert (code, told["fit"]) == (ExitCode.CONFORMANT, True), told["checks"]
-    (check,) = (each for each in told["checks"] if each["name"] == "outside")
+    code, said = kind.doctor("--outside", BOTH, *local(kind.families[0], OUTSIDE_2))
+    assert (code, said["fit"]) == (ExitCode.CONFORMANT, True), said["checks"]
+    (check,) = (each for each in said["checks"] if each["name"] == "outside")
     assert check["grade"] == "ok"
     assert f"host root@{EAST} over ssh" in check["sentence"]
     assert f"host {WEST}:22 over ssh" in check["sentence"]
-    assert told["work"]["unsupported"] == []
+    assert said["work"]["unsupported"] == []
     assert left_on(kind.hosts.east) == left_on(kind.hosts.west) == []
 
 
@@ -136,9 +136,9 @@ CANNOT_BE_HAD = [(LOCKED, f"{LOCKED} denies access"), (PYTHONLESS, f"There is no
 @pytest.mark.parametrize(("host", "sentence"), CANNOT_BE_HAD)
 def test_a_host_that_cannot_be_had_makes_it_unfit(kind: Kind, host: str, sentence: str) -> None:
     inside = f"clusterip.tcp.{kind.families[0].value.lower()}"  # else there were nothing left to be asked, either
-    code, told = kind.doctor("--outside", f"ssh:{host}", inside)
-    assert (code, told["fit"]) == (ExitCode.USAGE, False)
-    (unfit,) = (each for each in told["checks"] if each["grade"] == "no")
+    code, said = kind.doctor("--outside", f"ssh:{host}", inside)
+    assert (code, said["fit"]) == (ExitCode.USAGE, False)
+    (unfit,) = (each for each in said["checks"] if each["grade"] == "no")
     assert unfit["name"] == "outside"
     assert unfit["sentence"].startswith(sentence)
     assert unfit["hint"]

@@ -14,7 +14,7 @@ NODES = {"bare-node": "worker-2", "endpoint-node": "worker"}
 OTHER_NODES = {"bare-node": "n7", "endpoint-node": "n8"}
 
 
-def told_check(
+def recorded_check(
     name: str, level: Level = Level.CORE, requirement: str = "It must hold.", **fields: Any
 ) -> RecordedCheck:
     return RecordedCheck(name, fields.pop("suite", "source_ip"), level, requirement, ("a text",), "NodePort", "client",
@@ -23,7 +23,7 @@ def told_check(
 
 def path_check(name: str, service: str = "nodeport.local", family: str = "IPv4") -> RecordedCheck:
     place = Place(service, "endpoint-node", "", (), "outside-1", (), family, "TCP")
-    return told_check(name, path=name, place=place)
+    return recorded_check(name, path=name, place=place)
 
 
 def said(name: str, status: Status, level: Level = Level.CORE, observed: str = "as it was", **fields: Any) -> Verdict:
@@ -42,15 +42,15 @@ def run_of(
 ) -> RecordedRun:
     """A whole run; its checks are those of the verdicts, if none are given."""
     verdicts = list(verdicts)
-    own = list(checks) if checks is not None else [told_check(each.check_id, each.level) for each in verdicts]
+    own = list(checks) if checks is not None else [recorded_check(each.check_id, each.level) for each in verdicts]
     nodes = nodes or NODES
-    told = {"run": name, "lane": "lane", "suite": "1", "at": 1795262871.8, "left_out_core_rows": left_out,
+    first_record = {"run": name, "lane": "lane", "suite": "1", "at": 1795262871.8, "left_out_core_rows": left_out,
             "fail_on": "core", "accept_known_defects": False, **header}  # fmt: skip
-    run = RecordedRun(Path("run"), told, own, {each.check_id: each for each in verdicts})
+    run = RecordedRun(Path("run"), first_record, own, {each.check_id: each for each in verdicts})
     run.facts = {key: Fact(value, "asked") for key, value in (facts or {"kubernetes": "v1.36.3"}).items()}
     run.topology = {"roles": dict(nodes), "nodes": {node: {} for node in nodes.values()}, "clients": {}}
     run.sha256 = name
-    concluded = conclude(verdicts, left_out, Binding(told["fail_on"]))
+    concluded = conclude(verdicts, left_out, Binding(first_record["fail_on"]))
     run.end = {"result": concluded.result, "why": concluded.why, "exit_code": int(concluded.exit_code)}
     return run
 

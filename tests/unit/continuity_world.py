@@ -31,7 +31,7 @@ PHASES = [phase for phase in Phase if phase is not Phase.QUIET]
 BEGAN = {phase: 10.0 + number * (LONG + BETWEEN) for number, phase in enumerate(PHASES)}
 END = 10.0 + len(PHASES) * (LONG + BETWEEN)
 RETURNED = 9.0
-"""Seconds after the flips began in which the policy is Local again."""
+"""Seconds after the policy changes began in which the policy is Local again."""
 
 SERVES, DOWN, UP = 7.0, 2.5, 1.0
 """Seconds for which a pod serves on, and in which a balancer takes a node away after its 503, or back after its 200."""
@@ -41,7 +41,7 @@ FEATURES = {name: Feature(True, "") for check in CHECKS for name in check.featur
 
 @cache
 def life() -> dict[str, list[tuple[str, float, float, float]]]:
-    """Of each node its pods: name, ready from, told to end at, gone at; in order."""
+    """Of each node its pods: name, ready from, terminating from, gone at; in order."""
     found = {"a": [["a1", 0.0, 1e9, 1e9]], "c": [["c1", 0.0, 1e9, 1e9]]}
 
     def end(node: str, at: float) -> None:
@@ -72,9 +72,9 @@ def pod_at(node: str, at: float) -> tuple[str, bool]:
     return "", False
 
 
-def flipped(at: float) -> bool:
+def is_cluster(at: float) -> bool:
     """Whether the Local services are Cluster."""
-    return BEGAN[Phase.FLIPS] + 1 <= at < BEGAN[Phase.FLIPS] + 9
+    return BEGAN[Phase.POLICY_CHANGES] + 1 <= at < BEGAN[Phase.POLICY_CHANGES] + 9
 
 
 def healthy(node: str, at: float) -> bool:
@@ -100,7 +100,7 @@ def used(at: float, down: float) -> list[str]:
 
 def request(way: Way, seq: int, at: float, down: float = DOWN) -> Sample:
     """What comes of one request."""
-    cluster = not way.local or flipped(at)
+    cluster = not way.local or is_cluster(at)
     if cluster:
         nodes = [node for node in "ac" if healthy(node, at)]
         node = nodes[seq % len(nodes)]
@@ -136,11 +136,11 @@ def marks() -> list[Mark]:
 def window(phase: Phase) -> Window:
     began = BEGAN[phase]
     causes = {Phase.FLAPS: (0.0, 1.0, 7.0, 9.0, 11.0), Phase.KUBELET: (0.0, 2.0, 12.0)}.get(phase, (0.0,))
-    flips = phase is Phase.FLIPS
-    either = ((began + 1.0, began + 10.0),) if flips else ()
+    policies = phase is Phase.POLICY_CHANGES
+    either = ((began + 1.0, began + 10.0),) if policies else ()
     causes = tuple(began + at for at in causes)
     done = Window(phase, began, began + LONG, began + 1, began + 12, causes, either, "done")
-    return replace(done, returned=began + RETURNED) if flips else done
+    return replace(done, returned=began + RETURNED) if policies else done
 
 
 def connection(way: Way) -> list[Exchange]:
@@ -212,7 +212,7 @@ def sent(way: Way, kind: StreamKind) -> Stream:
 
 
 def status(node: str, at: float) -> str:
-    if flipped(at):
+    if is_cluster(at):
         return "refused"
     return "200" if healthy(node, at) else "503"
 

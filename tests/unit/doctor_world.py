@@ -61,12 +61,12 @@ class Asked(Guarded):
         date: str = "",
     ) -> None:
         super().__init__(rights)
-        self.lists, self.dry, self.told = dict(lists or {}), dict(dry or {}), date
+        self.lists, self.dry, self.clock = dict(lists or {}), dict(dry or {}), date
         self.sent: list[tuple[str, str, Mapping[str, str]]] = []
         self.silent = ""
 
     def date(self) -> str:
-        return self.told
+        return self.clock
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Json | None = None

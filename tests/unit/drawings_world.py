@@ -62,7 +62,7 @@ def html_of(section: Section) -> str:
     return str(blocks([section]))
 
 
-def told_check(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> RecordedCheck:
+def recorded_check(name: str, suite: str, expect: str = "", level: Level = Level.CORE) -> RecordedCheck:
     return RecordedCheck(name, suite, level, "it must", (), "LoadBalancer", expect, asked="something was asked")
 
 
@@ -130,7 +130,7 @@ def convergence(more: int = 0) -> Evidence:
     return {"convergence": Moved(results, 0.02, 0.9)}
 
 
-def flips(**lies: Any) -> Evidence:
+def policy_changes(**lies: Any) -> Evidence:
     seen = policy_change_world.World(ChangingService.ECMP, **lies).seen()
     seen.courses[ChangingService.ECMP].obstacles[At.VIP, Family.IPV4] = "there is none"
     seen.window = window()
@@ -201,7 +201,7 @@ def everything(more: int = 0) -> Evidence:
     return {
         **health(),
         **convergence(more),
-        **flips(),
+        **policy_changes(),
         **api(),
         **continuity(),
         **interoperability(),

@@ -30,7 +30,7 @@ class World:
     balancer: Balancer = Balancer.ECMP
     period: float = 1.0
     fall: int = 2
-    told_period: float = 1.0
+    reported_period: float = 1.0
     tells: bool = True
 
     ignores_health: bool = False
@@ -170,9 +170,17 @@ class World:
         causes = {change.number: change.cause for change in reversed(self.changes)}
         ends = {number: causes.get(number + 1, self.end) for number in causes}
         client = {FAMILY: frozenset({CLIENT})}
-        told = Checking(self.told_period, 2) if self.tells else Checking()
+        reported = Checking(self.reported_period, 2) if self.tells else Checking()
         return Result(
-            self.balancer, self.seen(), self.changes, ends, [("a1", -1.0)], client, client, told, promise=self.promise
+            self.balancer,
+            self.seen(),
+            self.changes,
+            ends,
+            [("a1", -1.0)],
+            client,
+            client,
+            reported,
+            promise=self.promise,
         )
 
     def judge(self) -> Judge:

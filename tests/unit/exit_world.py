@@ -1,4 +1,4 @@
-"""A whole process of ``esipp``, or of pytest on the suites, that ends as it is told; there is no cluster behind it.
+"""A whole process of ``esipp``, or of pytest on the suites, that ends as the test wants; there is no cluster behind it.
 
 ``python -m tests.unit.exit_world ENDING (esipp | pytest) ARGUMENT…``: ENDING is a status that every check gets, or how
 the harness ends: ``harness``, ``fault``, ``unfit``, ``hangs``, ``left-behind`` (all pass, but teardown fails).
@@ -63,7 +63,7 @@ def pretend(ending: str) -> None:
     Scenario.judge = judge  # type: ignore[method-assign]
     esipp.preflight.preflight.examine = examine
     esipp.preflight.steps.check_without_cluster = lambda *_: None
-    calls = SimpleNamespace(told=_leave_behind) if ending == "left-behind" else ApiCalls()
+    calls = SimpleNamespace(counts=_leave_behind) if ending == "left-behind" else ApiCalls()
     nobody = SimpleNamespace(calls=calls)
     esipp.cluster.client.Cluster = SimpleNamespace(of=lambda _: nobody)  # type: ignore[assignment,misc]
     esipp.checks.check.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]

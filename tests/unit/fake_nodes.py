@@ -175,8 +175,8 @@ def _server(fake: FakeNodes) -> Iterator[int]:
                 self.close_connection = True
                 return
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            status, told = fake.answer(self.command, url.path, query, body)
-            said = json.dumps(told).encode()
+            status, document = fake.answer(self.command, url.path, query, body)
+            said = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(said)))
             self.end_headers()

@@ -1,4 +1,4 @@
-"""Stands in for an exec into a node that runs tcpdump: says what it is told, sends a file, ends with its input.
+"""Stands in for an exec into a node that runs tcpdump: prints the given lines, sends a file, ends with its input.
 
 fake_tap.py MODE PCAP …: whatever follows is the command that a real exec would run, and is ignored.
 """

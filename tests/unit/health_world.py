@@ -125,7 +125,7 @@ def played(number: int = 1, **nodes: Followed) -> Round:
 
 def healthy() -> HealthEvidence:
     """Everything as it must be; a copy that a test may change."""
-    return HealthEvidence(**{name: copy.copy(told) for name, told in vars(_healthy()).items()})
+    return HealthEvidence(**{name: copy.copy(value) for name, value in vars(_healthy()).items()})
 
 
 @cache

@@ -109,5 +109,5 @@ def page() -> str:
 def data_of(text: str) -> dict[str, object]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
     assert found
-    told: dict[str, object] = json.loads(found[1])
-    return told
+    data: dict[str, object] = json.loads(found[1])
+    return data

@@ -86,7 +86,7 @@ def names() -> Names:
         assert check.subject.family
         wanted = "10.96.0.7" if check.subject.family is Family.IPV4 else "fd00:96::7"
         seen.wanted[check.subject.claim, check.subject.family] = wanted
-        seen.told[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wanted: 20})
+        seen.resolved[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wanted: 20})
         seen.dialled[check.subject.client.name, check.subject.family] = [replace(CLIENT, count=20)]
         seen.direct[check.subject.client.name, check.subject.family] = [replace(CLIENT, count=20)]
     return seen
@@ -103,8 +103,8 @@ def verdict(identity: str, what: InteroperabilityEvidence | None = None, **featu
 
 def statuses(what: InteroperabilityEvidence) -> dict[str, str]:
     """The checks that are not fine, with their status."""
-    told = {identity: judge_with(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
-    return {identity: status for identity, status in told.items() if status not in ("pass", "recorded")}
+    found = {identity: judge_with(check, what, FEATURES, {}).status.value for identity, check in CHECKS.items()}
+    return {identity: status for identity, status in found.items() if status not in ("pass", "recorded")}
 
 
 def checks_of(trial: str, **traits: Any) -> set[str]:

@@ -17,12 +17,12 @@ from esipp.report.rendering.terminal import as_lines
 
 
 @cache
-def told_check(check: Check) -> RecordedCheck:
+def recorded_check(check: Check) -> RecordedCheck:
     return read_check(check_record(check))
 
 
-def told_checks(checks: Iterable[Check]) -> list[RecordedCheck]:
-    return [told_check(check) for check in checks]
+def recorded_checks(checks: Iterable[Check]) -> list[RecordedCheck]:
+    return [recorded_check(check) for check in checks]
 
 
 def with_looks(checks: Iterable[Check], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
@@ -41,7 +41,7 @@ def recorded(
     """A run that is whole and has these verdicts."""
     found = {"command": "esipp run --context x", "left_out_core_rows": left_out, "fail_on": "core"}
     found |= {"accept_known_defects": False, **header}
-    run = RecordedRun(folder, found, told_checks(checks), with_looks(checks, verdicts))
+    run = RecordedRun(folder, found, recorded_checks(checks), with_looks(checks, verdicts))
     said = conclude(verdicts.values(), left_out, Binding(found["fail_on"]))
     run.end = {"result": said.result, "why": said.why, "exit_code": int(said.exit_code)}
     return run

@@ -33,8 +33,14 @@ from tests.unit.test_policy_change_isolation import window
 from tests.unit.world import SAMPLES, evidence
 
 PATHS, HEALTH, INTEROPERABILITY, API = "paths", "health_checks", "interoperability", "compatibility"
-FLIPS, CONVERGENCE, CHANGES, CONTINUITY, EVERY_NODE = "flips", "convergence", "changes", "continuity", "every_node"
-NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CHANGES, CONTINUITY, EVERY_NODE)
+POLICY_CHANGES, CONVERGENCE, CHANGES, CONTINUITY, EVERY_NODE = (
+    "flips",
+    "convergence",
+    "changes",
+    "continuity",
+    "every_node",
+)
+NAMES = (PATHS, HEALTH, INTEROPERABILITY, API, POLICY_CHANGES, CONVERGENCE, CHANGES, CONTINUITY, EVERY_NODE)
 """The names of the scenarios' evidence in ledgers."""
 
 BALANCERS = (Balancer.DEFAULT, Balancer.ECMP)
@@ -66,11 +72,11 @@ def seen() -> Mapping[str, Any]:
     keys = {path.key for path_check in path_checks for path in path_check.subject.paths}
     observations = {key: made for key, made in evidence().observations.items() if key in keys}
     witnesses = {key: [Witness(key, 0, True, "words", ("192.0.2.1", 7))] for key in list(observations)[:5]}
-    flips = policy_change_world.World(ChangingService.ECMP).seen()
-    flips.window = window()
-    flips.trouble["loadbalancer"] = "it has no VIP"
-    flips.witnesses = {"a stream": [Witness("a stream", seq, True, "words", ("192.0.2.1", 7)) for seq in range(4)]}
-    flips.blind = BLIND
+    policies = policy_change_world.World(ChangingService.ECMP).seen()
+    policies.window = window()
+    policies.trouble["loadbalancer"] = "it has no VIP"
+    policies.witnesses = {"a stream": [Witness("a stream", seq, True, "words", ("192.0.2.1", 7)) for seq in range(4)]}
+    policies.blind = BLIND
     results = {each: endpoint_change_world.World(each).result() for each in BALANCERS}
     return {
         PATHS: Evidence(
@@ -79,7 +85,7 @@ def seen() -> Mapping[str, Any]:
         HEALTH: health_world.healthy(),
         INTEROPERABILITY: interoperability_world.seen(),
         API: perform(FakeServices()),
-        FLIPS: flips,
+        POLICY_CHANGES: policies,
         CONVERGENCE: Moved(results),
         CHANGES: service_change_world.World(families=tuple(Family)).seen(),
         CONTINUITY: continuity_world.world(),
@@ -125,8 +131,8 @@ def tell(run: Run, without: Sequence[str] = ()) -> None:
     for made in of_paths.observations.values():
         for each in made:
             run.record("observation", **record_of(each))
-    for told in of_paths.witnesses.values():
-        for witness in told:
+    for witnesses in of_paths.witnesses.values():
+        for witness in witnesses:
             run.record("witness", **record_of(witness))
     for name, what in seen().items():
         if name not in without:

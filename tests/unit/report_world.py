@@ -109,7 +109,7 @@ def write(
 def _probe(run: Run, checks: Sequence[PathCheck]) -> None:
     """Something that was seen of each path: no check passes without."""
     lines = (run.folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
-    seen = {told["path"] for told in map(json.loads, lines) if told["record"] == "observation"}
+    seen = {record["path"] for record in map(json.loads, lines) if record["record"] == "observation"}
     for path in sorted({check.subject.path.key for check in checks} - seen):
         run.record("observation", **record_of(Observation(path, 0, Outcome.ANSWERED, count=20)))
 
@@ -127,7 +127,7 @@ def failing(status: Status = Status.FAIL, level: Level = Level.CORE, **fields: A
     return {check.id: verdict(check, status, **fields)}
 
 
-def validate(told: Any, schema: Path) -> None:
+def validate(document: Any, schema: Path) -> None:
     """Hold it against a schema that is itself one.
 
     Raises:
@@ -135,7 +135,7 @@ def validate(told: Any, schema: Path) -> None:
     """
     rules = json.loads(schema.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(rules)
-    jsonschema.Draft202012Validator(rules).validate(told)
+    jsonschema.Draft202012Validator(rules).validate(document)
 
 
 def measured(run: Run) -> None:
@@ -155,9 +155,9 @@ def measured(run: Run) -> None:
         checking=Checking(1.0, 2),
     )
     run.record("judged", **judged("continuity", steady))
-    flip = PolicyAction(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
-    others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([flip])})
-    changes = PolicyChangeEvidence(window=others, courses={ChangingService.NODE_PORT: Course([flip])})
+    change = PolicyAction(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
+    others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([change])})
+    changes = PolicyChangeEvidence(window=others, courses={ChangingService.NODE_PORT: Course([change])})
     run.record("judged", **judged("flips", changes))
     answer = Answer(Outcome.ANSWERED, 200, {"X-Load-Balancing-Endpoint-Weight": "1"}, "{}", 3)
     key = "one-pod.ipv4.outside-1-to-endpoint-node.post-root"

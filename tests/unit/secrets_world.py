@@ -105,7 +105,7 @@ def write_kubeconfig(folder: Path, server: str) -> Path:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": name, "user": told} for name, told in users.items()],
+        "users": [{"name": name, "user": each} for name, each in users.items()],
         "contexts": [{"name": CONTEXT, "context": {"cluster": "c", "user": "u"}}],
     }
     path = folder / f"password={PLANTED['name of the kubeconfig']}"

@@ -151,8 +151,8 @@ def test_all_reports_agree(name: str, tmp_path: Path) -> None:
 
     statement = json.loads(said["in-toto"])["predicate"]
     assert statement["result"] == attested
-    told_of = [check for check in run.checks if check.level is not Level.RECORD and check.id in about and run.whole]
-    assert len(statement["passedTests"]) == sum(run.verdicts[check.id].status is Status.PASS for check in told_of)
+    judged = [check for check in run.checks if check.level is not Level.RECORD and check.id in about and run.whole]
+    assert len(statement["passedTests"]) == sum(run.verdicts[check.id].status is Status.PASS for check in judged)
 
 
 def summed(text: str) -> Counter[str]:

@@ -94,8 +94,8 @@ def replayed(run: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_every_check_is_a_result_with_the_status_of_its_verdict(run: RecordedRun, replayed: Path) -> None:
     found = results(replayed)
     assert set(found) == {check.id for check in run.checks}
-    told = [found[run.checks[number].id]["status"] for number in range(len(KINDS))]
-    assert told == [status for _, _, status in KINDS]
+    statuses = [found[run.checks[number].id]["status"] for number in range(len(KINDS))]
+    assert statuses == [status for _, _, status in KINDS]
     flaky = [name for name, each in found.items() if each.get("statusDetails", {}).get("flaky")]
     known = [name for name, each in found.items() if each.get("statusDetails", {}).get("known")]
     assert (flaky, known) == ([run.checks[2].id], [run.checks[4].id])
@@ -130,15 +130,15 @@ def test_evidence_is_attached(run: RecordedRun, replayed: Path) -> None:
 def test_each_result_is_in_the_category_of_its_verdict(run: RecordedRun, replayed: Path) -> None:
     assert json.loads((replayed / "categories.json").read_text()) == list(CATEGORIES)
     found = results(replayed)
-    told = []
+    listed = []
     for number in range(len(KINDS)):
         result = found[run.checks[number].id]
         message = result.get("statusDetails", {}).get("message", "")
         fits = [c["name"] for c in CATEGORIES if result["status"] in c["matchedStatuses"]
                 and re.fullmatch(str(c["messageRegex"]), message)]  # fmt: skip
-        told.append(", ".join(map(str, fits)))
+        listed.append(", ".join(map(str, fits)))
     wanted = ["", "Product failure", "Flaky", "Product failure", "Known difference", "Unsupported", "Inconclusive"]
-    assert told == [*wanted, "Harness error"]
+    assert listed == [*wanted, "Harness error"]
 
 
 def test_old_results_go_and_other_files_stay(replayed: Path) -> None:
@@ -178,20 +178,20 @@ def test_results_of_a_run_that_cannot_be_written_are_refused_first(
 
 
 def test_the_environment_is_java_properties(run: RecordedRun, tmp_path: Path) -> None:
-    told = replace(run, facts=run.facts | {"a b=c": replace(run.facts["kubernetes"], value="é\n\\")})
-    write_environment(told, tmp_path)
+    changed = replace(run, facts=run.facts | {"a b=c": replace(run.facts["kubernetes"], value="é\n\\")})
+    write_environment(changed, tmp_path)
     lines = (tmp_path / "environment.properties").read_text(encoding="ascii").splitlines()
     assert r"a\ b\=c = \u00e9\n\\" in lines
     assert "kubernetes = v1.36.3" in lines
     (tmp_path / "executor.json").write_text("the CI's own")
-    write_environment(told, tmp_path)
+    write_environment(changed, tmp_path)
     assert (tmp_path / "executor.json").read_text() == "the CI's own"
 
 
 def test_references_become_links() -> None:
     issue, kep = Reference("an issue", "https://github.com/a/b/issues/1"), Reference("KEP-1", KEP)
-    told = links((issue, kep, Reference("a title of an older ledger"), Reference("x", "javascript:alert(1)")))
-    assert list(told) == [("issue", issue.url, issue.title), ("tms", kep.url, kep.title)]
+    found = links((issue, kep, Reference("a title of an older ledger"), Reference("x", "javascript:alert(1)")))
+    assert list(found) == [("issue", issue.url, issue.title), ("tms", kep.url, kep.title)]
 
 
 def test_many_observations_are_cut_and_what_was_seen_is_no_markup(run: RecordedRun) -> None:
@@ -240,7 +240,7 @@ class Judging:
 
     def pytest_unconfigure(self, config):
         run.end()
-        live.surround(config, read_run(run.folder))
+        live.describe_run(config, read_run(run.folder))
 
 options = ["-q", "--noconftest", "-p", "no:cacheprovider", "-p", "allure_pytest.plugin", f"--alluredir={sys.argv[2]}"]
 sys.exit(pytest.main([*options, "suites/test_suites.py::test_source_ip"], plugins=[Judging()]))

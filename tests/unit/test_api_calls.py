@@ -6,7 +6,7 @@ from esipp.cluster.client import ApiCalls, call_of
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "query", "told"),
+    ("method", "path", "query", "name"),
     [
         ("GET", "/api/v1/nodes", {}, "list nodes"),
         ("GET", "/api/v1/nodes", {"watch": "1"}, "watch nodes"),
@@ -23,12 +23,12 @@ from esipp.cluster.client import ApiCalls, call_of
         ("GET", "/version", None, "get /version"),
     ],
 )
-def test_what_a_request_is(method: str, path: str, query: dict[str, str] | None, told: str) -> None:
-    assert call_of(method, path, query) == told
+def test_what_a_request_is(method: str, path: str, query: dict[str, str] | None, name: str) -> None:
+    assert call_of(method, path, query) == name
 
 
-def test_the_most_frequent_is_told_first() -> None:
+def test_the_most_frequent_is_reported_first() -> None:
     calls = ApiCalls()
     for path in ("/version", "/api/v1/nodes", "/api/v1/nodes"):
         calls.add("GET", path)
-    assert list(calls.told().items()) == [("list nodes", 2), ("get /version", 1)]
+    assert list(calls.counts().items()) == [("list nodes", 2), ("get /version", 1)]

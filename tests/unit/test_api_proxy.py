@@ -109,13 +109,13 @@ def test_a_kubeconfigs_own_proxy_goes_before_the_environment(tmp_path: Path, mon
 
 @pytest.mark.filterwarnings("ignore:SOCKS support")
 @pytest.mark.parametrize("proxy", ["socks5://proxy:1", "ftp://proxy:1", "http://[::"])
-def test_a_proxy_that_cannot_be_used_is_told(proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_cannot_be_used_is_reported(proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     with pytest.raises(PreflightError, match="proxy of context 'home'"):
         Cluster("home", kubeconfig(tmp_path))
 
 
-def test_a_server_that_is_no_url_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_no_url_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", P)
     file = Path(kubeconfig(tmp_path))
     file.write_text(file.read_text().replace(":6443", ":99999"))

@@ -96,7 +96,7 @@ def test_a_busy_machine_or_a_disruption_leaves_them_one_after_the_other(
     assert world.order == ["health", "continuity"]
 
 
-def test_an_error_is_told_when_its_own_scenario_is_asked(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_reported_when_its_own_scenario_is_asked(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make()
 
     def fail(_: Context) -> None:

@@ -58,7 +58,7 @@ def test_a_healthy_run_that_fails_costs_only_the_breaks_that_need_it(ran: list[R
     assert ran == [ILL, HALE], "each is run once, and for all"
 
 
-def test_a_healthy_run_that_breaks_off_is_told_to_each_break(
+def test_each_break_hears_of_a_healthy_run_that_breaks_off(
     ran: list[RunOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(baselines, "own_balancer", lambda *_: 1 / 0)

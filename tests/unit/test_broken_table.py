@@ -36,9 +36,9 @@ SAMPLE = Break(
 HEALTHY = {check.id: "pass" for check in CHECKS[:5]} | {CHECKS[5].id: "unsupported"}
 
 
-def held(*statuses: str, broken: Break = SAMPLE, exit_code: int = 1, told: str = "at veth1") -> Score:
+def held(*statuses: str, broken: Break = SAMPLE, exit_code: int = 1, diagnosis: str = "at veth1") -> Score:
     said = dict(zip((check.id for check in CHECKS), statuses, strict=True))
-    return hold(broken, CHECKS, HEALTHY, Result(exit_code, said, 2.0, "", dict.fromkeys(said, told), {}))
+    return hold(broken, CHECKS, HEALTHY, Result(exit_code, said, 2.0, "", dict.fromkeys(said, diagnosis), {}))
 
 
 ABOUT = {"date": "2026-11-21", "cluster": "kind-iptables", "cores": 4}
@@ -64,8 +64,8 @@ def test_another_verdict_is_not_as_it_must_be(at: int, status: str) -> None:
 @pytest.mark.parametrize(("said", "wrong"), [("pass", 0), ("inconclusive", 0), ("fail", 1), ("flaky", 1)])
 def test_what_the_healthy_cluster_left_undecided_is_wrong_only_if_it_is_red(said: str, wrong: int) -> None:
     undecided = HEALTHY | {CHECKS[4].id: "inconclusive"}
-    told = {CHECKS[4].id: said}
-    assert len(hold(SAMPLE, CHECKS, undecided, Result(1, told, 2.0, "", {}, {})).wrong) == wrong
+    diagnoses = {CHECKS[4].id: said}
+    assert len(hold(SAMPLE, CHECKS, undecided, Result(1, diagnoses, 2.0, "", {}, {})).wrong) == wrong
 
 
 def test_what_follows_now_and_then_may_say_anything() -> None:
@@ -75,7 +75,7 @@ def test_what_follows_now_and_then_may_say_anything() -> None:
 
 
 def test_the_cause_must_be_named_and_the_run_must_fail() -> None:
-    assert not held(*AS_IT_MUST_BE, told="something is wrong").good
+    assert not held(*AS_IT_MUST_BE, diagnosis="something is wrong").good
     assert not held(*AS_IT_MUST_BE, exit_code=0).good
 
 
@@ -91,7 +91,7 @@ def test_a_harmless_difference_must_leave_the_run_conformant() -> None:
     assert not held(*statuses, broken=harmless, exit_code=1).good
 
 
-def test_how_many_checks_the_run_judged_is_told() -> None:
+def test_how_many_checks_the_run_judged_is_reported() -> None:
     assert held(*AS_IT_MUST_BE).asked == 5, "one was not asked"
     page = score.page([SAMPLE], [], score.as_records([SAMPLE], [held(*AS_IT_MUST_BE)], ABOUT))
     assert f"of the catalogue's {len(CHECKS_OF_ALL):,}." in page
@@ -132,7 +132,7 @@ def test_what_must_notice_moves_the_default_exit_code(broken: Break) -> None:
     assert broken.run.own or any(not check.instrument for check in notice), "an instrument is outside of the verdict"
 
 
-def test_those_for_another_data_plane_are_told_apart() -> None:
+def test_those_for_another_data_plane_are_distinguished() -> None:
     assert {plane for each in BREAKS for plane in each.data_planes} == {KUBE_PROXY, CILIUM}
     page = score.page([replace(SAMPLE, data_planes=(CILIUM,))], [], [])
     assert "| with cilium |" in page
@@ -141,8 +141,8 @@ def test_those_for_another_data_plane_are_told_apart() -> None:
 def test_a_health_check_that_lies_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lying_proxy, "TRUE_BEFORE", 2)
     true, where = b"HTTP/1.1 200 OK\r\n\r\n{}", ("192.0.2.1", 30000)
-    told = [lying_proxy.once(true, where) == true for _ in range(6)]
-    assert told == [True, True, False, True, True, True]
+    true_answers = [lying_proxy.once(true, where) == true for _ in range(6)]
+    assert true_answers == [True, True, False, True, True, True]
     assert lying_proxy.other_status(b"HTTP/1.1 503 Service Unavailable\r\n\r\n{}").startswith(b"HTTP/1.1 200 OK")
 
 
@@ -256,7 +256,7 @@ def test_the_page_tells_which_ones_had_to_be_run_anew() -> None:
 
 
 def test_the_table_tells_what_went_wrong() -> None:
-    bad = held("fail", "pass", "inconclusive", "pass", "fail", "unsupported", told="")
+    bad = held("fail", "pass", "inconclusive", "pass", "fail", "unsupported", diagnosis="")
     said = "\n".join(score.lines([SAMPLE], [bad]))
     assert "1 of 2" in said
     assert "NOT NAMED" in said

@@ -62,11 +62,11 @@ const say = found => {
     '.scroll { overflow: visible !important }';
   page.head.append(style);
   frame.style.height = `${page.documentElement.scrollHeight}px`;
-  const told = await there.axe.run(page, {runOnly: RULES});
+  const result = await there.axe.run(page, {runOnly: RULES});
   const nodes = of => of.map(rule => [rule.id, rule.nodes.map(each => each.html.slice(0, 200))]);
-  found.violations = nodes(told.violations);
-  found.undecided = nodes(told.incomplete);
-  found.passes = told.passes.length;
+  found.violations = nodes(result.violations);
+  found.undecided = nodes(result.incomplete);
+  found.passes = result.passes.length;
   say(found);
 })();
 """

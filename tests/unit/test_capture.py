@@ -272,12 +272,12 @@ def test_a_source_rewritten_before_the_first_node_is_found_by_the_backends_word(
         (ETH0, TO_US, 0.001, syn(behind, 7000, NODE_A, NODE_PORT)),
         (VETH, FROM_US, 0.002, syn(behind, 7000, POD, TARGET)),
     )
-    told = observation((behind, 7000))
-    traced = Tracer([seen], ENDPOINTS).trace(told)
+    observed = observation((behind, 7000))
+    traced = Tracer([seen], ENDPOINTS).trace(observed)
     assert [str(each) for each in traced.changes] == [
         "before worker-a, between the client and eth0: 172.18.0.9:5000 became 203.0.113.7:7000"
     ]
-    assert (traced.relayed, agree(told, traced)[0]) == (False, Agreement.AGREED)
+    assert (traced.relayed, agree(observed, traced)[0]) == (False, Agreement.AGREED)
 
 
 def test_a_proxy_makes_two_connections_of_one() -> None:
@@ -288,11 +288,11 @@ def test_a_proxy_makes_two_connections_of_one() -> None:
         (VETH, FROM_US, 0.003, syn(NODE_A, 33000, POD, TARGET, seq=2)),
         (VETH, TO_US, 0.004, syn_ack(POD, TARGET, NODE_A, 33000, seq=2)),
     )
-    told = observation((NODE_A, 33000), dialled=(VIP, 80))
-    traced = Tracer([seen], ENDPOINTS).trace(told)
+    observed = observation((NODE_A, 33000), dialled=(VIP, 80))
+    traced = Tracer([seen], ENDPOINTS).trace(observed)
     assert (traced.relayed, traced.delivered) == (True, (NODE_A, 33000))
     assert "a proxy is in between" in traced.said()
-    assert agree(told, traced)[0] is Agreement.AGREED
+    assert agree(observed, traced)[0] is Agreement.AGREED
 
 
 def test_a_hairpin_changes_on_its_own_node() -> None:
@@ -303,10 +303,10 @@ def test_a_hairpin_changes_on_its_own_node() -> None:
         (VETH, TO_US, 0.003, syn_ack(POD, TARGET, GATEWAY, 5000)),
         (VETH, FROM_US, 0.004, syn_ack(VIP, 80, POD, 5000)),
     )
-    told = observation((GATEWAY, 5000), source=(POD, 5000), dialled=(VIP, 80))
-    traced = Tracer([seen], ENDPOINTS).trace(told)
+    observed = observation((GATEWAY, 5000), source=(POD, 5000), dialled=(VIP, 80))
+    traced = Tracer([seen], ENDPOINTS).trace(observed)
     assert [(each.node, each.became) for each in traced.changes] == [("worker-a", (GATEWAY, 5000))]
-    assert agree(told, traced)[0] is Agreement.AGREED
+    assert agree(observed, traced)[0] is Agreement.AGREED
 
 
 def test_a_direct_answer_past_the_entry_node_is_seen() -> None:
@@ -320,8 +320,8 @@ def test_a_direct_answer_past_the_entry_node_is_seen() -> None:
         (VETH, TO_US, 0.004, syn_ack(POD, TARGET, CLIENT, 5000)),
         (ETH0, FROM_US, 0.005, syn_ack(VIP, 80, CLIENT, 5000)),
     )
-    told = observation((CLIENT, 5000), dialled=(VIP, 80))
-    traced = Tracer([capture("worker-b", *bare), capture("worker-a", *home)], ENDPOINTS).trace(told)
+    observed = observation((CLIENT, 5000), dialled=(VIP, 80))
+    traced = Tracer([capture("worker-b", *bare), capture("worker-a", *home)], ENDPOINTS).trace(observed)
     assert traced.at_node is not None
     assert traced.back_at_node is not None
     assert (traced.at_node.node, traced.back_at_node.node) == ("worker-b", "worker-a")
@@ -335,18 +335,18 @@ def test_a_change_beyond_a_node_is_not_put_on_it() -> None:
         (ETH0, TO_US, 0.002, syn(NODE_B, 61000, POD, TARGET)),
         (VETH, FROM_US, 0.003, syn(NODE_B, 61000, POD, TARGET)),
     )
-    told = observation((NODE_B, 61000), source=(NODE_A, 5000), dialled=(NODE_B, NODE_PORT))
-    assert [each.node for each in Tracer([seen], ENDPOINTS).trace(told).changes] == ["beyond worker-a"]
+    observed = observation((NODE_B, 61000), source=(NODE_A, 5000), dialled=(NODE_B, NODE_PORT))
+    assert [each.node for each in Tracer([seen], ENDPOINTS).trace(observed).changes] == ["beyond worker-a"]
 
 
 def test_clocks_that_differ_do_not_move_the_pod() -> None:
     home, bare = masqueraded()
     early = tuple(Sighting(*[getattr(s, f) if f != "time" else s.time - 0.5 for f in s.__slots__])
                   for s in home.sightings)  # fmt: skip
-    told = observation((NODE_B, 61000), dialled=(NODE_B, NODE_PORT))
-    traced = Tracer([Capture("worker-a", home.raw, early), bare], ENDPOINTS).trace(told)
+    observed = observation((NODE_B, 61000), dialled=(NODE_B, NODE_PORT))
+    traced = Tracer([Capture("worker-a", home.raw, early), bare], ENDPOINTS).trace(observed)
     assert traced.at_pod is not None
-    assert (traced.at_pod.node, agree(told, traced)[0]) == ("worker-a", Agreement.AGREED)
+    assert (traced.at_pod.node, agree(observed, traced)[0]) == ("worker-a", Agreement.AGREED)
 
 
 @pytest.mark.parametrize("token", ["", f"{'a' * 64}/"])
@@ -362,13 +362,13 @@ def test_udp_is_joined_by_its_nonce(token: str) -> None:
         (ETH0, TO_US, 0.005, ip(CLIENT6, NODE6) / UDP(sport=5000, dport=NODE_PORT) / b"{something else}"),
     )
     assert len(seen.sightings) == 4
-    told = observation(
+    observed = observation(
         (NODE6, 61000), source=(CLIENT6, 5000), dialled=(NODE6, NODE_PORT), local=(POD6, TARGET), nonce=nonce
     )
-    traced = Tracer([seen], ENDPOINTS).trace(told)
+    traced = Tracer([seen], ENDPOINTS).trace(observed)
     assert [each.became for each in traced.changes] == [(NODE6, 61000)]
     assert traced.back_at_node is not None
-    assert agree(told, traced)[0] is Agreement.AGREED
+    assert agree(observed, traced)[0] is Agreement.AGREED
     refusal = ip(NODE6, CLIENT6) / ICMPv6DestUnreach(code=4) / seen_request(nonce)
     refused = capture("worker-a", (ETH0, FROM_US, 0.002, refusal))
     assert [(each.kind, each.join) for each in refused.sightings] == [("error", nonce)]
@@ -390,10 +390,10 @@ def test_sctp_is_joined_by_its_tag() -> None:
         (VETH, TO_US, 0.003, sctp(POD, TARGET, CLIENT, 5000, answer, tag=77)),
         (ETH0, FROM_US, 0.004, sctp(NODE_A, NODE_PORT, CLIENT, 5000, SCTPChunkAbort(), tag=77)),
     )
-    told = observation((CLIENT, 5000), tag=77)
-    traced = Tracer([seen], ENDPOINTS).trace(told)
+    observed = observation((CLIENT, 5000), tag=77)
+    traced = Tracer([seen], ENDPOINTS).trace(observed)
     assert [each.kind for each in traced.sightings] == ["request", "request", "reply", "error"]
-    assert (traced.delivered, agree(told, traced)[0]) == ((CLIENT, 5000), Agreement.AGREED)
+    assert (traced.delivered, agree(observed, traced)[0]) == ((CLIENT, 5000), Agreement.AGREED)
 
 
 def test_ipv6_and_mapped_addresses_are_the_addresses_they_stand_for() -> None:
@@ -402,21 +402,21 @@ def test_ipv6_and_mapped_addresses_are_the_addresses_they_stand_for() -> None:
         (ETH0, TO_US, 0.001, syn("fc00:f853:0:0::9", 5000, NODE6, NODE_PORT)),
         (VETH, FROM_US, 0.002, syn(CLIENT6, 5000, POD6, TARGET)),
     )
-    told = observation(
+    observed = observation(
         ("fc00:f853:0000::0009", 5000), source=("fc00:f853::9%eth0", 5000), dialled=(NODE6, NODE_PORT),
         local=("fd00:10:244:1:0:0:0:5", TARGET),
     )  # fmt: skip
-    assert agree(told, Tracer([seen], {("fd00:10:244:1:0::5", TARGET): "worker-a"}).trace(told))[0] == "agreed"
+    assert agree(observed, Tracer([seen], {("fd00:10:244:1:0::5", TARGET): "worker-a"}).trace(observed))[0] == "agreed"
     mapped = observation((f"::ffff:{CLIENT}", 5000), source=(f"::ffff:{CLIENT}", 5000))
     assert agree(mapped, Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(mapped))[0] == "agreed"
 
 
 def test_two_connections_with_one_sequence_number_are_kept_apart_by_time() -> None:
     later = tuple((interface, kind, after + 60, packet) for interface, kind, after, packet in PRESERVED)
-    told = observation((CLIENT, 5000))
-    traced = Tracer([capture("worker-a", *PRESERVED, *later)], ENDPOINTS).trace(told)
+    observed = observation((CLIENT, 5000))
+    traced = Tracer([capture("worker-a", *PRESERVED, *later)], ENDPOINTS).trace(observed)
     assert {each.time < NOW + 1 for each in traced.sightings} == {True}
-    late = Observation(**{**{f: getattr(told, f) for f in told.__dataclass_fields__}, "time": NOW + 200})
+    late = Observation(**{**{f: getattr(observed, f) for f in observed.__dataclass_fields__}, "time": NOW + 200})
     assert not Tracer([capture("worker-a", *PRESERVED)], ENDPOINTS).trace(late).seen
 
 
@@ -455,11 +455,11 @@ def from_a_moved_port(seen: int, **more: Any) -> Observation:
     return observation((NODE_A, seen), **ends, **more)
 
 
-def test_a_port_that_the_kernel_moved_is_told_and_contradicts_nobody() -> None:
-    told = from_a_moved_port(48284)
-    traced = Tracer([moved_port(named=True)], ENDPOINTS).trace(told)
+def test_a_port_that_the_kernel_moved_is_reported_and_contradicts_nobody() -> None:
+    found = from_a_moved_port(48284)
+    traced = Tracer([moved_port(named=True)], ENDPOINTS).trace(found)
     assert traced.delivered == (NODE_A, 48284)
-    assert agree(told, traced)[0] is Agreement.AGREED
+    assert agree(found, traced)[0] is Agreement.AGREED
     assert [str(each) for each in traced.changes] == [
         "before worker-a, between the client and veth1: 172.18.0.2:52669 became 172.18.0.2:48284"
         " (NAT moved the source port)"
@@ -474,10 +474,10 @@ def test_a_backend_that_hides_a_moved_port_is_contradicted() -> None:
 
 
 def test_connections_that_no_nonce_tells_apart_contradict_nobody() -> None:
-    told = from_a_moved_port(48284)
-    traced = Tracer([moved_port(named=False)], ENDPOINTS).trace(told)
+    found = from_a_moved_port(48284)
+    traced = Tracer([moved_port(named=False)], ENDPOINTS).trace(found)
     assert (traced.seen, traced.delivered, traced.sightings) == (False, None, ())
-    assert agree(told, traced) == (
+    assert agree(found, traced) == (
         Agreement.UNSEEN, "ambiguous: the client and the backend reported different connections",
     )  # fmt: skip
     assert traced.said() == traced.apart
@@ -490,13 +490,13 @@ def test_silence_is_not_joined_with_a_connection_that_carries_another_nonce() ->
     assert (traced.seen, traced.delivered, traced.apart) == (False, None, "")
 
 
-def test_two_attempts_between_the_same_ends_are_not_told_apart_without_a_nonce() -> None:
+def test_two_attempts_between_the_same_ends_are_not_distinguished_without_a_nonce() -> None:
     again = tuple((i, kind, after + 2, packet) for i, kind, after, packet in (
         (ETH0, TO_US, 0.001, syn(CLIENT, 5000, NODE_A, NODE_PORT, 77)),
         (VETH, FROM_US, 0.0011, syn(CLIENT, 5000, POD, TARGET, 77)),
     ))  # fmt: skip
-    told = observation((CLIENT, 5000))
-    traced = Tracer([capture("worker-a", *PRESERVED, *again)], ENDPOINTS).trace(told)
+    observed = observation((CLIENT, 5000))
+    traced = Tracer([capture("worker-a", *PRESERVED, *again)], ENDPOINTS).trace(observed)
     assert traced.apart == (
         "ambiguous: 2 connections had the ends 172.18.0.9:5000 -> 172.18.0.2:30080 that the client reported"
     )
@@ -560,9 +560,9 @@ def test_a_proxy_is_followed_by_the_nonce_whatever_port_it_takes() -> None:
         (VETH, FROM_US, 0.004, data(NODE_A, 33000, POD, TARGET, OTHERS.encode() + b"\n", seq=21)),
         (VETH, FROM_US, 0.0041, data(NODE_A, 33001, POD, TARGET, PREAMBLE_2 + said, seq=31)),
     )
-    told = observation((NODE_A, 33001), dialled=(VIP, 80), nonce=NONCE)
-    traced = Tracer([seen], ENDPOINTS).trace(told)
-    assert (traced.relayed, traced.delivered, agree(told, traced)[0]) == (True, (NODE_A, 33001), Agreement.AGREED)
+    observed = observation((NODE_A, 33001), dialled=(VIP, 80), nonce=NONCE)
+    traced = Tracer([seen], ENDPOINTS).trace(observed)
+    assert (traced.relayed, traced.delivered, agree(observed, traced)[0]) == (True, (NODE_A, 33001), Agreement.AGREED)
     lie = observation((NODE_A, 33000), dialled=(VIP, 80), nonce=NONCE)
     assert agree(lie, Tracer([seen], ENDPOINTS).trace(lie))[0] is Agreement.CONTRADICTION
 
@@ -575,14 +575,14 @@ def test_a_nonce_is_of_the_connection_whose_bytes_come_before_it() -> None:
         (VETH, FROM_US, 3.001, syn(NODE_A, 4000, POD, TARGET, 2**32 - 1)),
         (VETH, FROM_US, 3.002, data(NODE_A, 4000, POD, TARGET, NONCE.encode() + b"\n", 0)),
     )
-    told = observation((NODE_A, 4000), nonce=NONCE)
-    traced = Tracer([capture("worker-a", *PRESERVED, first, *then)], ENDPOINTS).trace(told)
+    observed = observation((NODE_A, 4000), nonce=NONCE)
+    traced = Tracer([capture("worker-a", *PRESERVED, first, *then)], ENDPOINTS).trace(observed)
     assert [each.join for each in traced.requests] == [2**32 - 1, 2**32 - 1]
-    assert agree(told, traced)[0] is Agreement.AGREED
+    assert agree(observed, traced)[0] is Agreement.AGREED
 
 
 @pytest.mark.parametrize("token", ["", "Zm9v-bar_:1/"])
-def test_an_sctp_tag_that_two_probes_share_is_told_apart_by_the_nonce(token: str) -> None:
+def test_an_sctp_tag_that_two_probes_share_is_distinguished_by_the_nonce(token: str) -> None:
     """The run's token stands before the nonce, where echo servers ask for one."""
 
     def init(source: str, port: int, destination: str, to: int, nonce: str) -> Packet:
@@ -614,8 +614,8 @@ def test_only_what_is_ours_is_read_and_kept() -> None:
     assert again == mixed
     assert mixed.cut(mixed.sightings) == mixed.raw
     assert read_capture("worker-a", mixed.cut(mixed.sightings[1:]), NAMES, SCOPE).sightings[0].direction == "in"
-    told = observation((CLIENT, 5000))
-    assert [each.direction for each in Tracer([mixed], ENDPOINTS).trace(told).sightings] == ["in"]
+    observed = observation((CLIENT, 5000))
+    assert [each.direction for each in Tracer([mixed], ENDPOINTS).trace(observed).sightings] == ["in"]
 
 
 def test_nanoseconds_are_read() -> None:
@@ -634,13 +634,13 @@ def test_nanoseconds_are_read() -> None:
     ],
     ids=["nothing", "garbage", "cut in a packet", "cut in the header"],
 )
-def test_a_damaged_file_is_told(raw: bytes, words: str) -> None:
+def test_a_damaged_file_is_reported(raw: bytes, words: str) -> None:
     read = read_capture("worker-a", raw, NAMES, SCOPE)
     assert words in read.trouble
     assert len(read.sightings) in (0, 3)
 
 
-def test_another_link_type_is_told() -> None:
+def test_another_link_type_is_reported() -> None:
     file = BytesIO()
     file.close = lambda: None  # type: ignore[method-assign]
     writer = PcapWriter(file, linktype=1)
@@ -737,7 +737,7 @@ def test_a_tap_takes_what_tcpdump_sends_and_names_interfaces(tmp_path: Path) -> 
     assert read_capture("worker-a", (tmp_path / "out.pcap").read_bytes(), {}, SCOPE).raw == taken.raw
 
 
-def test_what_the_kernel_lost_is_told(tmp_path: Path) -> None:
+def test_what_the_kernel_lost_is_reported(tmp_path: Path) -> None:
     tap = Tap("worker-a", fake("loses", tmp_path), SCOPE)
     assert tap.listening() == ""
     taken = tap.stop()
@@ -748,7 +748,7 @@ def test_what_the_kernel_lost_is_told(tmp_path: Path) -> None:
     ("mode", "words"),
     [("refuses", "did not start: tcpdump: any: You don't have permission"), ("mute", "did not start within 0 s")],
 )
-def test_a_tap_that_does_not_start_is_told(
+def test_a_tap_that_does_not_start_is_reported(
     mode: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "START_SECONDS", 0.3 if mode == "mute" else 10)
@@ -759,13 +759,13 @@ def test_a_tap_that_does_not_start_is_told(
     assert words in taken.blindness([KNOWN])
 
 
-def test_a_command_that_is_not_there_is_told() -> None:
+def test_a_command_that_is_not_there_is_reported() -> None:
     tap = Tap("worker-a", ["/nowhere/kubectl"], SCOPE)
     assert "cannot be started" in tap.listening()
     assert "cannot be started" in tap.stop().trouble
 
 
-def test_a_tap_that_ends_early_is_told(tmp_path: Path) -> None:
+def test_a_tap_that_ends_early_is_reported(tmp_path: Path) -> None:
     tap = Tap("worker-a", fake("dies", tmp_path), SCOPE)
     assert tap.listening() == ""
     assert tap._process is not None

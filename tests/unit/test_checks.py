@@ -42,9 +42,9 @@ def negative(path_check: PathCheck) -> bool:
 
 
 def test_each_suite_says_what_it_is() -> None:
-    told = [importlib.import_module(f"suites.{name}").__doc__ for name in suite_names()]
-    assert all(told)
-    assert len({*told}) == len(told)
+    docs = [importlib.import_module(f"suites.{name}").__doc__ for name in suite_names()]
+    assert all(docs)
+    assert len({*docs}) == len(docs)
 
 
 def test_ids_are_unique_and_fit_for_files() -> None:

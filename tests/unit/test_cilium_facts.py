@@ -73,7 +73,7 @@ def test_cilium_in_kube_proxys_place_has_its_own_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "told"),
+    ("image", "expected"),
     [
         ("quay.io/cilium/cilium:v1.19.0-rc.1@sha256:00", "1.19.0-rc.1"),
         ("registry:5000/cilium:latest", "unknown"),
@@ -81,14 +81,14 @@ def test_cilium_in_kube_proxys_place_has_its_own_settings() -> None:
         ("", "unknown"),
     ],
 )
-def test_its_version_is_its_images_tag(image: str, told: str) -> None:
-    assert version(image).value == told
+def test_its_version_is_its_images_tag(image: str, expected: str) -> None:
+    assert version(image).value == expected
 
 
-@pytest.mark.parametrize(("mode", "told"), [("dsr", "eBPF dsr"), ("hybrid", "eBPF hybrid"), ("", "eBPF snat")])
-def test_the_mode_is_told_and_snat_by_default(mode: str, told: str) -> None:
+@pytest.mark.parametrize(("mode", "expected"), [("dsr", "eBPF dsr"), ("hybrid", "eBPF hybrid"), ("", "eBPF snat")])
+def test_the_mode_is_reported_and_snat_by_default(mode: str, expected: str) -> None:
     fact = read_config(SNAT | {"bpf-lb-mode": mode})["proxy-mode"]
-    assert fact.value == told
+    assert fact.value == expected
     assert ("the default" in fact.decided) is (not mode)
 
 
@@ -101,9 +101,9 @@ def test_sockets_are_balanced_wherever_kube_proxy_is_replaced() -> None:
 def test_sctp_is_not_asked_for_where_cilium_drops_it(said: str | None) -> None:
     for own in (SNAT, {"kube-proxy-replacement": "false"}):
         config = own if said is None else own | {"enable-sctp": said}
-        told = proxy_facts(cast(Cluster, FakeCluster(["cilium", "kube-proxy"], cilium_config=config)))
-        values = {name: fact.value for name, fact in told.items()}
-        feature = sctp_feature(values, {name: fact.decided for name, fact in told.items()})["sctp"]
+        facts = proxy_facts(cast(Cluster, FakeCluster(["cilium", "kube-proxy"], cilium_config=config)))
+        values = {name: fact.value for name, fact in facts.items()}
+        feature = sctp_feature(values, {name: fact.decided for name, fact in facts.items()})["sctp"]
         assert not feature.present
         assert "enable-sctp" in feature.why
         assert not feature.ours
@@ -167,8 +167,8 @@ class Agent:
 
     def submit(self, job: Job) -> "Future[list[Observation]]":
         done: Future[list[Observation]] = Future()
-        told = str(self.ports.get(job.port, "connection refused"))
-        done.set_result([cast(Observation, SimpleNamespace(detail=told))])
+        outcome = str(self.ports.get(job.port, "connection refused"))
+        done.set_result([cast(Observation, SimpleNamespace(detail=outcome))])
         return done
 
 
@@ -244,11 +244,11 @@ def test_no_kube_proxy_is_there_where_none_has_the_name_and_none_answers() -> No
     assert measured(known) == {}, "nobody was asked"
 
 
-def test_ciliums_loopback_is_what_it_is_told_or_its_default() -> None:
+def test_ciliums_loopback_is_the_configured_one_or_its_default() -> None:
     facts = {name: fact.value for name, fact in read_config(SNAT).items()}
     assert facts["cilium.loopback.ipv4"] == "169.254.42.1"
-    told = read_config({**SNAT, "ipv4-service-loopback-address": "169.254.7.7"})
-    assert told["cilium.loopback.ipv4"].value == "169.254.7.7"
+    config = read_config({**SNAT, "ipv4-service-loopback-address": "169.254.7.7"})
+    assert config["cilium.loopback.ipv4"].value == "169.254.7.7"
 
 
 @pytest.mark.parametrize(

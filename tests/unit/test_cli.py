@@ -170,7 +170,7 @@ def assert_reported(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "just text", "apiVersion: v1\nkind: Config\ncontexts: 7\n"])
-def test_a_broken_kubeconfig_is_told(content: str, tmp_path: Path, here: Callable[..., Done]) -> None:
+def test_a_broken_kubeconfig_is_reported(content: str, tmp_path: Path, here: Callable[..., Done]) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(content)
     done = here("run", "--context", "x", "--kubeconfig", str(path))
@@ -178,7 +178,7 @@ def test_a_broken_kubeconfig_is_told(content: str, tmp_path: Path, here: Callabl
     assert "Traceback" not in done.stderr
 
 
-def test_no_kubectl_is_told(kubeconfig: str, here: Callable[..., Done]) -> None:
+def test_no_kubectl_is_reported(kubeconfig: str, here: Callable[..., Done]) -> None:
     done = here("run", "--context", "kind-there", "--kubeconfig", kubeconfig, PATH="/nowhere")
     assert done.returncode == ExitCode.USAGE
     assert "no kubectl" in done.stderr
@@ -225,7 +225,7 @@ def test_plain_pytest_tells_an_unreachable_cluster_as_an_error(kubeconfig: str, 
 
 
 @pytest.mark.parametrize("more", [["-n", "auto"], ["--tx=2*popen", "--dist=load"]])
-def test_workers_are_told_of_a_missing_context_in_one_sentence(more: list[str]) -> None:
+def test_workers_hear_of_a_missing_context_in_one_sentence(more: list[str]) -> None:
     done = suites(*more)
     assert done.returncode == ExitCode.USAGE
     assert done.stderr.count("need --context") == 1

@@ -21,8 +21,8 @@ from esipp.judging.client_addresses import (
     at_vips,
     behind_nat,
     checked,
+    distinct_clients,
     features,
-    told_apart,
 )
 from esipp.judging.client_addresses import find as decide
 from esipp.judging.frame import Decision, Known, give_verdict
@@ -129,10 +129,10 @@ def test_what_the_user_says_must_not_contradict_a_listener() -> None:
 
 
 def test_a_client_that_reaches_no_node_is_asked_at_vips_only() -> None:
-    told = features([given(NAT)])
-    assert told["vantage.outside.ipv4"].present
-    assert not told["vantage.outside.nodes.ipv4"].present
-    assert told["vantage.outside.nodes.ipv4"].ours
+    found = features([given(NAT)])
+    assert found["vantage.outside.ipv4"].present
+    assert not found["vantage.outside.nodes.ipv4"].present
+    assert found["vantage.outside.nodes.ipv4"].ours
     for name, asked in (
         ("loadbalancer.local.tcp.ipv4.outside-1-to-vip", True),
         ("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node", False),
@@ -141,7 +141,7 @@ def test_a_client_that_reaches_no_node_is_asked_at_vips_only() -> None:
     ):
         check = by_id(name)
         there = {each: Feature(True, "there") for each in check.features}
-        assert (not missing_features(check, there | told)) is asked, name
+        assert (not missing_features(check, there | found)) is asked, name
 
 
 @pytest.mark.parametrize(("seen", "status"), [(NAT, Status.PASS), ("172.18.0.2", Status.FAIL), (OTHER, Status.FAIL)])
@@ -192,13 +192,13 @@ def test_what_is_learnt_later_takes_back_what_was_believed() -> None:
 def test_two_that_are_seen_alike_are_one_client() -> None:
     first = find(answer("a", NAT), answer("b", NAT))
     second = decide("outside-2", Family.IPV4, ["a"], [answer("a", NAT, own=NAT)], lambda address: "")
-    one, other = told_apart([second, first])
+    one, other = distinct_clients([second, first])
     assert (one, other.finding) == (first, Finding.UNPROVEN)
     assert addresses([one, other]) == {"outside-1": [NAT], "outside-2": []}
-    told = features([one, other])
-    assert told["vantage.outside.ipv4"].present
-    assert not told["vantage.outside.two-addresses.ipv4"].present
-    assert told["vantage.outside.two-addresses.ipv4"].ours
+    found = features([one, other])
+    assert found["vantage.outside.ipv4"].present
+    assert not found["vantage.outside.two-addresses.ipv4"].present
+    assert found["vantage.outside.two-addresses.ipv4"].ours
 
 
 def test_what_a_listener_says_is_read() -> None:
@@ -283,9 +283,9 @@ def seen_by(address: str) -> list[DiscoveredAddress]:
     ],
 )
 def test_where_vips_are_another_way_than_nodes_the_nodes_word_is_no_proof(seen: str, vip: str, doubted: bool) -> None:
-    told = at_vips(seen_by(seen), [{Family.IPV4: vip}, {Family.IPV6: "2a00:1450:4001::7"}])
-    assert list(told) == ([SAID] if doubted else [])
-    assert all(seen in why and vip in why for why in told.values())
+    doubts = at_vips(seen_by(seen), [{Family.IPV4: vip}, {Family.IPV6: "2a00:1450:4001::7"}])
+    assert list(doubts) == ([SAID] if doubted else [])
+    assert all(seen in why and vip in why for why in doubts.values())
     assert at_vips([], [{Family.IPV4: vip}]) == {}, "containers stand beside the nodes"
 
 

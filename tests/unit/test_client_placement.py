@@ -25,7 +25,7 @@ FAR = Place(Kind.SSH, "far", "me", 2022)
 
 
 @pytest.mark.parametrize(
-    ("told", "places"),
+    ("text", "places"),
     [
         ("auto", None),
         ("none", ()),
@@ -40,12 +40,12 @@ FAR = Place(Kind.SSH, "far", "me", 2022)
         ("ssh:far=2001:DB8::9+203.0.113.9", (Place(Kind.SSH, "far", seen=("2001:db8::9", "203.0.113.9")),)),
     ],
 )
-def test_places_are_read(told: str, places: tuple[Place, ...] | None) -> None:
-    assert read_places(told) == places
+def test_places_are_read(text: str, places: tuple[Place, ...] | None) -> None:
+    assert read_places(text) == places
 
 
 @pytest.mark.parametrize(
-    "told",
+    "text",
     [
         "", "machine:1", "docker", "docker:", "docker:-x", "ssh", "ssh:", "ssh:-oProxyCommand=x", "ssh:me@-x",
         "ssh:far:0", "ssh:far:70000", "ssh:a b", "ssh:fd00::1", "ssh:me@far;true", "auto,machine", "machine,none",
@@ -54,9 +54,9 @@ def test_places_are_read(told: str, places: tuple[Place, ...] | None) -> None:
         "docker:a,machine", "docker:a,docker:b", "https://far",
     ],
 )  # fmt: skip
-def test_what_is_no_place_is_refused(told: str) -> None:
+def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(PreflightError) as refused:
-        read_places(told)
+        read_places(text)
     assert refused.value.hint
     assert refused.value.exit_code is ExitCode.USAGE
 
@@ -91,7 +91,7 @@ def test_clients_stand_in_order_and_docker_takes_the_rest() -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- ssh
-def test_ssh_is_told_to_ask_nobody_and_forward_nothing() -> None:
+def test_ssh_asks_nobody_and_forwards_nothing() -> None:
     words = hosts.ssh_command(FAR, ["python3", "-c", "print('a b')"])
     assert {"BatchMode=yes", "ConnectTimeout=10", "ForwardAgent=no", "ClearAllForwardings=yes"} <= set(words)
     assert words[-6:-1] == ["2022", "-l", "me", "--", "far"]
@@ -127,11 +127,11 @@ def test_every_shell_takes_the_loader_as_it_is() -> None:
     ],
 )
 def test_what_ssh_says_is_a_sentence_and_a_hint(code: int, complaint: str, sentence: str) -> None:
-    told, hint = hosts.explain_ssh(FAR, code, complaint)
-    assert sentence in told
-    assert told.endswith(".")
+    explained, hint = hosts.explain_ssh(FAR, code, complaint)
+    assert sentence in explained
+    assert explained.endswith(".")
     assert hint
-    assert "\n" not in told + hint
+    assert "\n" not in explained + hint
 
 
 def fake_ssh(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -154,7 +154,7 @@ def says(code: int, **described: object) -> str:
         (says(1, fit=True, python="3.11.2"), "The prober does not start on host me@far:2022 over ssh: no reason"),
     ],
 )
-def test_a_host_that_does_not_do_is_told_before_anything_is_created(
+def test_a_host_that_does_not_do_is_reported_before_anything_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, sentence: str
 ) -> None:
     fake_ssh(tmp_path, monkeypatch, script)

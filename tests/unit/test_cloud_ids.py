@@ -51,8 +51,8 @@ SUBSCRIPTION = "/subscriptions/0a1b2c3d-0000-4000-8000-0123456789ab"
 def test_what_names_an_account_becomes_a_pseudonym(identity: str) -> None:
     ids = wanted()
     assert ids.replace(f'"{identity}", ({identity})') == '"cloud-id-1", (cloud-id-1)'
-    told = json.dumps({"a": f'"{identity}"', identity: 1})
-    assert json.loads(ids.replace(told)) == {"a": '"cloud-id-1"', "cloud-id-1": 1}
+    text = json.dumps({"a": f'"{identity}"', identity: 1})
+    assert json.loads(ids.replace(text)) == {"a": '"cloud-id-1"', "cloud-id-1": 1}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_names_of_nodes_and_projects_wherever_they_stand() -> None:
     first, second = "gke-c-default-pool-1234-abcd", "gke-c-default-pool-1234-abcd2"
     nodes = [node(name, f"gce://my-project-1/europe-west1-b/{name}") for name in (first, second)]
     ids = wanted("gke_my-project-1_europe-west1_c", *nodes)
-    told = f"kube-proxy-{second} on {second}, kube-proxy-{first}; gcr.io/my-project-1/x"
-    assert ids.replace(told) == (
+    text = f"kube-proxy-{second} on {second}, kube-proxy-{first}; gcr.io/my-project-1/x"
+    assert ids.replace(text) == (
         "kube-proxy-cloud-node-1 on cloud-node-1, kube-proxy-cloud-node-2; gcr.io/cloud-id-1/x"
     )
     assert ids.replace(first) == "cloud-node-2", "the same for as long as the run lasts"
@@ -106,7 +106,7 @@ def test_another_process_of_the_run_goes_on_with_the_same() -> None:
     ids = wanted("c", node(name, f"gce://my-project-1/z/{name}"), node(f"{name}2", f"gce://my-project-1/z/{name}2"))
     before = ids.replace(f"{name}2 aws:///a/i-0abc1234def567890")
     other = CloudIds()
-    other.hear(json.loads(json.dumps(ids.told())))
+    other.hear(json.loads(json.dumps(ids.known())))
     assert other.replace(f"{name}2 aws:///a/i-0abc1234def567890") == before == "cloud-node-1 cloud-id-1"
     assert other.replace(name) == "cloud-node-2"
     other.hear({})
@@ -127,8 +127,8 @@ def outside(name: str, user: str = "", *addresses: str, called: str = "") -> Clo
 
 def test_a_host_outside_by_whatever_it_is_called() -> None:
     ids = outside("jump.example.com", "me", called="jump-7")
-    told = "machine,ssh:me@jump.example.com:2222; jump-7; host jump.example.com over ssh; ssh -p 2 jump.example.com"
-    assert ids.replace(told) == (
+    text = "machine,ssh:me@jump.example.com:2222; jump-7; host jump.example.com over ssh; ssh -p 2 jump.example.com"
+    assert ids.replace(text) == (
         "machine,ssh:cloud-host-1:2222; cloud-host-1; host cloud-host-1 over ssh; ssh -p 2 cloud-host-1"
     )
 
@@ -157,5 +157,5 @@ def test_a_name_that_is_no_public_address_stays_evidence() -> None:
 
 def test_hosts_go_with_the_rest_to_another_process() -> None:
     other = CloudIds()
-    other.hear(json.loads(json.dumps(outside("jump.example.com", "", "11.22.33.44").told())))
+    other.hear(json.loads(json.dumps(outside("jump.example.com", "", "11.22.33.44").known())))
     assert other.replace("jump.example.com 11.22.33.44") == "cloud-host-1 203.0.113.1"

@@ -148,12 +148,12 @@ def test_pods_that_differ_are_named() -> None:
 def test_only_some_are_named_of_very_many() -> None:
     pods = daemons("kube-proxy", "kube-proxy:v1", f"kube-proxy@{A}", 100)
     pods[0]["status"]["containerStatuses"][0]["imageID"] = f"kube-proxy@{B}"
-    told = next(each.decided for each in of_pods(pods) if each.digest == A)
-    assert told.count(" on n") == MOST_NAMES
-    assert told.endswith("and 89 more")
+    decided = next(each.decided for each in of_pods(pods) if each.digest == A)
+    assert decided.count(" on n") == MOST_NAMES
+    assert decided.endswith("and 89 more")
 
 
-def test_missing_fields_are_told_and_stop_nothing() -> None:
+def test_missing_fields_are_reported_and_stop_nothing() -> None:
     pending = daemons("kube-proxy", "kube-proxy:v1", "", 1)[0]
     del pending["status"]["containerStatuses"]
     done = pod("cilium-install-x", "cilium", f"cilium@{A}", of="Job/cilium-operator")
@@ -309,9 +309,9 @@ def test_our_own_image_as_nodes_report_it() -> None:
     assert (refused.digest, "403" in refused.decided) == ("", True)
 
 
-@pytest.mark.parametrize(("told", "digest"), [(A, A), ("", "")])
-def test_the_reference_load_balancer_is_a_container(told: str, digest: str) -> None:
-    found = reference_component(Reference("lb", {}, 1, "localhost/esipp/loadbalancer:1", told))
+@pytest.mark.parametrize(("reported", "digest"), [(A, A), ("", "")])
+def test_the_reference_load_balancer_is_a_container(reported: str, digest: str) -> None:
+    found = reference_component(Reference("lb", {}, 1, "localhost/esipp/loadbalancer:1", reported))
     assert (found.kind, found.digest, found.version) == ("load-balancer", digest, "1")
     assert "docker inspect lb" in found.decided
 

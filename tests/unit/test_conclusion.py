@@ -117,7 +117,7 @@ def test_known_defects_are_named_with_their_references() -> None:
     assert end(*several).why.endswith("issue 3 (1) and others")
 
 
-def test_accepted_defects_are_told_and_end_with_0() -> None:
+def test_accepted_defects_are_reported_and_end_with_0() -> None:
     said = end(verdict(**DEFECT), accept_known_defects=True)
     assert (said.result, said.exit_code) == ("known defects", GOOD)
     assert said.why == "accepted: 1 core check differs by a known defect or finding: issue 2 (1)"
@@ -138,7 +138,7 @@ def test_accepting_defects_accepts_nothing_else(fields: dict[str, Any], result: 
 
 
 def test_what_holds_is_never_said_of_a_known_difference() -> None:
-    """The lie of old: 3 as required and 1,670 excused were told as 'all 1673 core checks hold'."""
+    """The lie of old: 3 as required and 1,670 excused were reported as 'all 1673 core checks hold'."""
     for fields, result in ((ALLOWED, "conformant with known differences"), (DEFECT, "known defects")):
         said = conclude([*many(3), *many(1670, **fields)], 0)
         assert said.result == result
@@ -217,7 +217,7 @@ def test_instruments_and_other_levels_are_not_in_the_catalogue() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- the words
-def test_all_counts_are_told_in_a_fixed_order() -> None:
+def test_all_counts_are_reported_in_a_fixed_order() -> None:
     given = [*many(5), verdict(**ALLOWED), verdict(**DEFECT), verdict(**FINDING), verdict(Status.FAIL)]
     given += [verdict(Status.FLAKY), verdict(Status.INCONCLUSIVE), verdict(Status.ERROR), verdict(Status.UNSUPPORTED)]
     given += [*many(2, level=EXTENDED), verdict(Status.RECORDED, RECORD), verdict(Status.FAIL, instrument=True)]
@@ -235,7 +235,7 @@ def test_all_counts_are_told_in_a_fixed_order() -> None:
     assert said.sentence == "; ".join([said.headline, *said.lines])
 
 
-def test_informational_checks_are_never_told_as_as_required() -> None:
+def test_informational_checks_are_never_reported_as_as_required() -> None:
     said = end(*many(112, Status.RECORDED, RECORD))
     assert "informational: 112 recorded" in said.lines
     assert said.counts["recorded"] == 112

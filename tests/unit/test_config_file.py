@@ -79,13 +79,13 @@ def test_other_commands_do_not_read_it() -> None:
         ("yes: true", "there is no option"),  # who confirms is who types it
     ],
 )
-def test_a_wrong_file_is_told(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_file_is_reported(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.yaml").write_text(text)
     assert cli.main(["doctor", "--context", "x", "--config", "mine.yaml"]) == ExitCode.USAGE
     assert said in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "--config", "none.yaml"]) == ExitCode.USAGE
     assert "cannot read none.yaml" in capsys.readouterr().err
 

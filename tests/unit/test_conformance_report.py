@@ -139,7 +139,7 @@ def test_what_is_not_whole_never_succeeds(tmp_path: Path, spoil: Callable[[Run, 
     assert found["conclusion"]["result"] == "incomplete"
 
 
-def test_features_are_told_with_how_they_were_decided(tmp_path: Path) -> None:
+def test_features_are_reported_with_how_they_were_decided(tmp_path: Path) -> None:
     def more(run: Run) -> None:
         run.record("feature", name="family.ipv4", present=False, why="--without family.ipv4", ours=True)
 

@@ -149,7 +149,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER])
-def test_a_disruption_is_the_disruptors_and_its_proof_is_told(phase: Phase) -> None:
+def test_a_disruption_is_the_disruptors_and_its_proof_is_reported(phase: Phase) -> None:
     disruptor, notes = FakeDisruptor(), Notes()
     made(disruptor=disruptor).perform(event(phase), notes)
     assert disruptor.asked == [(event(phase).disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
@@ -238,11 +238,13 @@ def test_nothing_is_disturbed_without_leave() -> None:
         made().perform(event(Phase.CORDON), Notes())
 
 
-def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_local_services_change_their_policy_and_get_their_health_check_ports_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = iter(["gone", "200 again"])
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(wanted == next(said), ""))
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     local = [service_name(way) for way in WAYS if way.local]
     assert [name for name, _ in patched] == local * 2
@@ -254,12 +256,12 @@ def test_all_local_services_flip_and_get_their_health_check_ports_back(monkeypat
     assert since < until <= time.monotonic(), "over as soon as sources were stable"
 
 
-def test_the_service_of_the_health_checks_flips_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_of_the_health_checks_service_changes_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its health checks show that nodes have followed."""
     acts = made()
     acts.testbed.services[HEALTH] = {"spec": {"healthCheckNodePort": 30999}}
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
-    acts.perform(event(Phase.FLIPS), Notes())
+    acts.perform(event(Phase.POLICY_CHANGES), Notes())
     patched = [spec for name, spec in acts.testbed.cluster.patched if name == HEALTH]  # type: ignore[attr-defined]
     assert patched == [
         {"externalTrafficPolicy": "Cluster"},
@@ -287,7 +289,7 @@ def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monk
     first = service_name(next(way for way in WAYS if way.local))
     lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
     acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     assert acts.streams.moved == [(lost, 31999)]  # type: ignore[attr-defined]
     patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]
     assert patched[first] == {"externalTrafficPolicy": "Local"}
@@ -301,7 +303,7 @@ def test_either_source_is_right_until_the_policy_is_local_again_however_soon_sou
     monkeypatch.setattr(Acts, "hold", lambda self, seconds: None)
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
     acts, notes = made(), Notes()
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     assert notes.either[-1][1] == notes.causes[-1]
 
 
@@ -323,18 +325,18 @@ def test_sources_that_do_not_become_stable_get_the_fields_limit_and_no_more(
     traffic.streams[key(slug)] = live(slug, 0.1, answered(source, node))
     acts, notes = made(traffic), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
-    acts.perform(event(Phase.FLIPS), notes)
+    acts.perform(event(Phase.POLICY_CHANGES), notes)
     ((_, until),) = notes.either
     assert (until == pytest.approx(notes.causes[-1] + FIELD_LIMIT)) is not stable
     assert ("not within 30 s" in notes.words) is not stable
 
 
-def test_services_are_local_again_whatever_broke_the_flip_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_are_local_again_whatever_broke_the_policy_change_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else all that is done next would be about services of another policy, and blamed on the product."""
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(False, "still there"))
     with pytest.raises(HarnessError, match="still there"):
-        acts.perform(event(Phase.FLIPS), notes)
+        acts.perform(event(Phase.POLICY_CHANGES), notes)
     local = {service_name(way) for way in WAYS if way.local}
     patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
     last = dict(patched)
@@ -351,7 +353,7 @@ def test_a_pod_is_made_ready_again_whatever_broke_its_flaps_off(monkeypatch: pyt
     assert acts.gates.closed == set()
 
 
-def test_why_a_gate_stays_shut_is_told() -> None:
+def test_why_a_gate_stays_shut_is_reported() -> None:
     acts = made(watching=pods(a1="a"))
     acts.watching.pods["c1"] = {"metadata": {"name": "c1"}, "status": {}}
     acts.gates.trouble = "403 Forbidden"
@@ -389,7 +391,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_what_could_not_be_done_is_told_and_the_next_is_done_all_the_same() -> None:
+def test_what_could_not_be_done_is_reported_and_the_next_is_done_all_the_same() -> None:
     acts = made(disruptor=FakeDisruptor(refuses=True))
     session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
     session._go_through(acts, None)  # type: ignore[arg-type]
@@ -410,7 +412,7 @@ def test_where_pods_do_not_come_back_nothing_more_is_done() -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_ways_that_do_not_answer_again_are_told() -> None:
+def test_ways_that_do_not_answer_again_are_reported() -> None:
     traffic = FakeStreams()
     traffic.left = ["nodeport.local IPv4"]
     acts = made(traffic, disruptor=FakeDisruptor())

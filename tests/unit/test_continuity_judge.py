@@ -76,7 +76,7 @@ def test_every_phase_shows_losses_where_they_are_legitimate() -> None:
         (Phase.DELETED, ECMP),
         (Phase.DRAIN, "reference-proxy.local"),
         (Phase.FLAPS, "reference-ecmp.cluster"),
-        (Phase.FLIPS, "nodeport.local"),
+        (Phase.POLICY_CHANGES, "nodeport.local"),
         (Phase.CORDON, "default.local"),
         (Phase.EXCLUDE, ECMP),
         (Phase.KUBE_PROXY, "nodeport.local"),
@@ -91,7 +91,7 @@ def test_one_lost_connection_is_found(phase: Phase, slug: str) -> None:
     assert differing(seen) == red(phase, slug, "no-loss")
 
 
-def test_what_the_prober_says_of_a_lost_request_is_told() -> None:
+def test_what_the_prober_says_of_a_lost_request_is_reported() -> None:
     seen = changed(world(), ECMP, moment(ROLLING, 4.0), lost)
     seq = next(each.seq for each in seen.streams[key(ECMP)].samples if not each.answered and each.started > 10.0)
     seen = replace(seen, details={(ECMP, seq): "connected, no answer"})
@@ -109,7 +109,7 @@ def verdict(seen, name):
     return judge_with(check, Judge(seen), FEATURES, {})
 
 
-def test_a_late_answer_is_told_and_is_no_loss() -> None:
+def test_a_late_answer_is_reported_and_is_no_loss() -> None:
     seen = changed(world(), ECMP, moment(ROLLING, 4.0), lambda s: s._replace(ended=s.started + 1.2))
     assert differing(seen) == {}
     assert "1 late" in verdict(seen, check_id(ROLLING, ECMP, "no-loss")).observed
@@ -180,12 +180,12 @@ def test_one_answer_with_a_wrong_source_is_found(phase: Phase, slug: str) -> Non
     assert differing(seen) == red(phase, slug, "source")
 
 
-def test_a_node_is_no_right_source_under_local_but_while_the_policy_flips() -> None:
+def test_a_node_is_no_right_source_under_local_but_while_the_policy_changes() -> None:
     node = "192.0.2.2"
-    seen = changed(world(), ECMP, moment(Phase.FLIPS, 9.5), lambda s: s._replace(source=node))
+    seen = changed(world(), ECMP, moment(Phase.POLICY_CHANGES, 9.5), lambda s: s._replace(source=node))
     assert differing(seen) == {}
-    seen = changed(world(), ECMP, moment(Phase.FLIPS, 12.0), lambda s: s._replace(source=node))
-    assert differing(seen) == red(Phase.FLIPS, ECMP, "source")
+    seen = changed(world(), ECMP, moment(Phase.POLICY_CHANGES, 12.0), lambda s: s._replace(source=node))
+    assert differing(seen) == red(Phase.POLICY_CHANGES, ECMP, "source")
 
 
 def test_a_wrong_source_that_the_control_shares_says_nothing() -> None:
@@ -197,13 +197,13 @@ def test_a_wrong_source_that_the_control_shares_says_nothing() -> None:
 
 def test_a_wrong_source_on_a_connection_that_lasts_is_found() -> None:
     seen = world()
-    at = moment(Phase.FLIPS, 15.0)
+    at = moment(Phase.POLICY_CHANGES, 15.0)
     made = [
         Exchange(e.number, e.sample._replace(source=STRANGER)) if abs(e.sample.started - at) < 0.2 else e
         for e in seen.lasting[key(ECMP)]
     ]
     seen = replace(seen, lasting={**seen.lasting, key(ECMP): made})
-    assert differing(seen) == red(Phase.FLIPS, ECMP, "source")
+    assert differing(seen) == red(Phase.POLICY_CHANGES, ECMP, "source")
 
 
 def test_a_connection_keeps_the_source_that_it_had_when_it_was_opened() -> None:
@@ -219,10 +219,12 @@ def test_a_connection_keeps_the_source_that_it_had_when_it_was_opened() -> None:
         ]
         return replace(seen, lasting={**seen.lasting, key(ECMP): made})
 
-    opened = moment(Phase.FLIPS, 5.0)
+    opened = moment(Phase.POLICY_CHANGES, 5.0)
     assert differing(shown(opened, opened)) == {}
-    found = differing(shown(moment(Phase.FLIPS, 5.0), 1e9))
-    assert found[check_id(Phase.FLIPS, ECMP, "source")] is Status.FAIL, "an old one showed another source from then on"
+    found = differing(shown(moment(Phase.POLICY_CHANGES, 5.0), 1e9))
+    assert found[check_id(Phase.POLICY_CHANGES, ECMP, "source")] is Status.FAIL, (
+        "an old one showed another source from then on"
+    )
 
 
 def test_an_answer_by_a_pod_of_another_node_is_found_at_a_local_node_port() -> None:
@@ -235,9 +237,9 @@ def test_an_answer_by_a_pod_of_another_node_is_found_at_a_local_node_port() -> N
 
 @pytest.mark.parametrize("slug", [ECMP, "default.local", "nodeport.cluster"])
 def test_an_answer_by_a_pod_that_may_not_answer_is_found(slug: str) -> None:
-    at = moment(Phase.FLIPS, 15.0)
+    at = moment(Phase.POLICY_CHANGES, 15.0)
     seen = changed(world(), slug, at, lambda s: s._replace(pod="a1", node="a"))  # long gone
-    assert differing(seen) == red(Phase.FLIPS, slug, "place")
+    assert differing(seen) == red(Phase.POLICY_CHANGES, slug, "place")
 
 
 def test_a_pod_that_is_unready_may_not_answer_once_its_node_has_said_503() -> None:
@@ -247,7 +249,7 @@ def test_a_pod_that_is_unready_may_not_answer_once_its_node_has_said_503() -> No
     assert differing(seen) == red(Phase.FLAPS, ECMP, "place")
 
 
-@pytest.mark.parametrize("phase", [QUIET, Phase.FLIPS, Phase.CORDON, Phase.API_SERVER])
+@pytest.mark.parametrize("phase", [QUIET, Phase.POLICY_CHANGES, Phase.CORDON, Phase.API_SERVER])
 def test_a_broken_connection_is_found(phase: Phase) -> None:
     assert differing(broken(world(), "nodeport.cluster", moment(phase, 3.0))) == red(
         phase, "nodeport.cluster", "lasting"
@@ -255,7 +257,7 @@ def test_a_broken_connection_is_found(phase: Phase) -> None:
 
 
 def cut(seen: ContinuityEvidence, node: str) -> ContinuityEvidence:
-    """The same, where a node is told to have been cut off."""
+    """The same, where a node is reported to have been cut off."""
     windows = [replace(each, cut=node) if each.phase is Phase.CUT_OFF else each for each in seen.windows]
     return replace(seen, windows=windows)
 
@@ -341,7 +343,7 @@ def test_sources_that_other_data_planes_show_are_known_there_only(
         (STRANGER, 1.0, PROXIED_HERE, Status.KNOWN),
         (STRANGER, 1.0, {}, Status.FAIL),
         (STRANGER, 1.0, {"load-balancer.ingress.continuity-default-cluster": "Proxy"}, Status.FAIL),
-        (STRANGER, 1.0, {**PROXIED_HERE, "load-balancer.class.told": "forwarder"}, Status.FAIL),
+        (STRANGER, 1.0, {**PROXIED_HERE, "load-balancer.class.named": "forwarder"}, Status.FAIL),
         (STRANGER, 0.5, PROXIED_HERE, Status.FAIL),
         (ADDRESS["b"], 1.0, PROXIED_HERE, Status.FAIL),
         (ANOTHER_CLIENT, 1.0, PROXIED_HERE, Status.FAIL),
@@ -365,7 +367,7 @@ def test_at_its_own_vip_only_a_balancers_own_address_is_known(
     assert judge_with(check, Judge(made), FEATURES, facts).status is status
 
 
-def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_told() -> None:
+def test_without_any_health_check_a_pod_that_ends_is_not_judged_and_that_is_reported() -> None:
     said = verdict(replace(world(), health={}), check_id(ROLLING, "nodeport.local", "terminating-serves"))
     assert said.status is Status.INCONCLUSIVE
     assert "there is no health check to probe" in said.reason
@@ -401,15 +403,15 @@ def test_a_gap_that_is_one_period_too_long_is_found() -> None:
     assert differing(world(2.9)) == {}
 
 
-@pytest.mark.parametrize(("nodes", "told"), [((), True), (("c",), False)])
-def test_a_balancer_that_tells_of_no_node_left_is_quoted(nodes: tuple[str, ...], told: bool) -> None:
+@pytest.mark.parametrize(("nodes", "is_quoted"), [((), True), (("c",), False)])
+def test_a_balancer_that_tells_of_no_node_left_is_quoted(nodes: tuple[str, ...], is_quoted: bool) -> None:
     seen = world(3.5)
     steers = [Steer(0.0, "", ("a",)), Steer(moment(Phase.FLAPS, 0.0), FAMILY.value, nodes, "a became unhealthy")]
     said = verdict(replace(seen, steers={key(ECMP)[0]: steers}), check_id(Phase.FLAPS, ECMP, "gap")).reason
-    assert said.endswith("; the load balancer reports that it had no node left: a became unhealthy") is told
+    assert said.endswith("; the load balancer reports that it had no node left: a became unhealthy") is is_quoted
 
 
-def test_of_a_gap_it_is_told_which_answers_were_only_late() -> None:
+def test_of_a_gap_it_is_reported_which_answers_were_only_late() -> None:
     seen, since = world(3.5), moment(Phase.FLAPS, 0.0)
     slow = [
         s if s.answered or s.started < since else s._replace(outcome="answered", ended=s.started + 2.0, node="c")
@@ -471,16 +473,16 @@ def test_late_answers_are_ours_only_if_every_nodes_control_was_as_late(nodes: st
 OWN = "default.local"
 
 
-def test_what_the_own_balancer_loses_is_held_against_the_bound_that_is_told() -> None:
+def test_what_the_own_balancer_loses_is_held_against_the_reported_bound() -> None:
     seen = changed(world(), OWN, moment(ROLLING, 4.0), lost, count=40)
     check = check_id(ROLLING, OWN, "losses")
     assert verdict(seen, check).status is Status.RECORDED
     assert "no bound is promised" in verdict(seen, check).reason
     assert verdict(replace(seen, bound=Bound(3.0, "--bound")), check).status is Status.FAIL
-    told = verdict(replace(seen, bound=Bound(6.0, "--bound")), check)
-    assert told.status is Status.PASS
-    assert "bound 6.00 s, --bound" in told.observed
-    assert "0.40 s are needed" in told.sees
+    decided = verdict(replace(seen, bound=Bound(6.0, "--bound")), check)
+    assert decided.status is Status.PASS
+    assert "bound 6.00 s, --bound" in decided.observed
+    assert "0.40 s are needed" in decided.sees
 
 
 def test_a_phase_that_is_too_short_for_the_bound_says_so() -> None:
@@ -539,7 +541,7 @@ def test_a_vip_may_move_when_the_node_that_has_it_loses_its_pod() -> None:
     )
 
 
-def test_a_node_that_took_a_connection_is_told_by_the_source_or_by_the_pod() -> None:
+def test_a_node_that_took_a_connection_is_known_by_the_source_or_by_the_pod() -> None:
     seen = world()
     assert taker(seen, "a", "192.0.2.2", True) == "b", "under Cluster it is the node that rewrote the source"
     assert [taker(seen, "a", CLIENT, local) for local in (True, False)] == ["a", "a"]
@@ -649,7 +651,7 @@ def test_a_node_that_is_cut_off_for_its_listener_too_is_found() -> None:
     assert re.search(r"lost as well \(\d on a\), but none to b, c", reason)
 
 
-def test_one_control_alone_can_excuse_as_nobody_can_be_told_from_it() -> None:
+def test_one_control_alone_can_excuse_as_nothing_can_be_distinguished_from_it() -> None:
     at = moment(ROLLING, 4.0)
     seen = replace(control_lost(changed(world(), ECMP, at, lost), at, "a"), others={})
     assert differing(seen) == red(ROLLING, ECMP, "no-loss", Status.INCONCLUSIVE)
@@ -684,8 +686,8 @@ def test_at_rest_a_way_that_loses_more_than_its_controls_is_found() -> None:
     )
 
 
-def told_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
-    """The same, where node ``a`` says 503 so long after its pod was told to end, and requests are lost for that."""
+def answered_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
+    """The same, where node ``a`` says 503 so long after its pod was deleted, and requests are lost for that."""
     ends = next(m.at for m in seen.marks if m.what == "deleting" and m.at > BEGAN[ROLLING])
     late = [
         s._replace(outcome="200") if ends <= s.started < ends + seconds else s for s in seen.health[FAMILY]["a"].samples
@@ -694,8 +696,8 @@ def told_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
     return changed(seen, ECMP, ends + SERVES + 0.3, lost, count=3)
 
 
-def test_a_node_that_says_503_too_late_is_told_and_ours_only_if_all_machines_were_slow() -> None:
-    seen = told_late(world(), 7.3)
+def test_a_node_that_says_503_too_late_is_reported_and_ours_only_if_all_machines_were_slow() -> None:
+    seen = answered_late(world(), 7.3)
     said = verdict(seen, check_id(ROLLING, ECMP, "no-loss"))
     assert said.status is Status.FAIL
     assert re.search(r"node a answered 503 only 7\.\d s after a1 began to terminate", said.reason)
@@ -709,34 +711,37 @@ def test_a_node_that_says_503_too_late_is_told_and_ours_only_if_all_machines_wer
 # ------------------------------------------------------------------------------------------------ back to Local, soon
 def rewriting(seconds: float) -> ContinuityEvidence:
     """A world where a node's address is seen for so long after the return to Local, and never again."""
-    seen, back = world(), moment(Phase.FLIPS, RETURNED)
+    seen, back = world(), moment(Phase.POLICY_CHANGES, RETURNED)
     made = [
         s._replace(source="192.0.2.2") if back - 8 <= s.started < back + seconds else s
         for s in seen.streams[key(ECMP)].samples
     ]
     windows = [
-        replace(w, either=((w.began + 1.0, back + 30.0),)) if w.phase is Phase.FLIPS else w for w in seen.windows
+        replace(w, either=((w.began + 1.0, back + 30.0),)) if w.phase is Phase.POLICY_CHANGES else w
+        for w in seen.windows
     ]
     return replace(seen, streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, made)}, windows=windows)
 
 
 def test_sources_that_are_rewritten_for_long_after_the_return_to_local_are_found() -> None:
     assert differing(rewriting(3.0)) == {}
-    assert differing(rewriting(9.0)) == red(Phase.FLIPS, ECMP, "source-prompt")
-    said = verdict(rewriting(9.0), check_id(Phase.FLIPS, ECMP, "source-prompt"))
+    assert differing(rewriting(9.0)) == red(Phase.POLICY_CHANGES, ECMP, "source-prompt")
+    said = verdict(rewriting(9.0), check_id(Phase.POLICY_CHANGES, ECMP, "source-prompt"))
     assert "the last wrong source 8.9" in said.observed or "the last wrong source 9.0" in said.observed
 
 
 def test_sources_that_are_late_while_all_machines_are_slow_say_nothing() -> None:
-    at = moment(Phase.FLIPS, RETURNED + 4.0)
-    assert differing(busy(rewriting(9.0), at, 1.0)) == red(Phase.FLIPS, ECMP, "source-prompt", Status.INCONCLUSIVE)
-    assert differing(busy(rewriting(9.0), at, 1.0, "b")) == red(Phase.FLIPS, ECMP, "source-prompt")
+    at = moment(Phase.POLICY_CHANGES, RETURNED + 4.0)
+    assert differing(busy(rewriting(9.0), at, 1.0)) == red(
+        Phase.POLICY_CHANGES, ECMP, "source-prompt", Status.INCONCLUSIVE
+    )
+    assert differing(busy(rewriting(9.0), at, 1.0, "b")) == red(Phase.POLICY_CHANGES, ECMP, "source-prompt")
 
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     judge = Judge(replace(world(), bound=Bound(3.0, "--bound")))
-    told = [judge_with(check, judge, FEATURES, {}) for check in CHECKS]
-    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
+    verdicts = [judge_with(check, judge, FEATURES, {}) for check in CHECKS]
+    assert [each.check_id for each in verdicts if each.status is Status.PASS and not each.sees] == []
 
 
 def test_without_the_balancers_settings_there_is_no_budget() -> None:

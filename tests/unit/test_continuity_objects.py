@@ -1,4 +1,4 @@
-"""What stands on the testbed for continuity, what is told of it, and what the ledger keeps."""
+"""What stands on the testbed for continuity, what the load balancer reports of it, and what the ledger keeps."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -116,10 +116,10 @@ def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
     assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
 
 
-def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_flip() -> None:
+def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_change() -> None:
     prompt = [check for check in ALL_CHECKS if check.subject.what is What.PROMPT]
     assert {(check.subject.phase, check.subject.way.local, check.level) for check in prompt} == {
-        (Phase.FLIPS, True, Level.EXTENDED)
+        (Phase.POLICY_CHANGES, True, Level.EXTENDED)
     }
     assert len(prompt) == 4 * len(Family)
 
@@ -221,17 +221,17 @@ def test_gates_of_all_pods_are_opened_but_for_those_that_flap_and_those_that_end
 
 # ---------------------------------------------------------------------------------------------- the balancer's word
 def test_only_changes_of_routes_of_this_namespace_are_taken_down() -> None:
-    told = ReportedState(None, "ours")
+    state = ReportedState(None, "ours")
     steer = {"kind": "steer", "namespace": "ours", "service": "s", "monotonic": 5, "family": "IPv4", "nodes": ["a"]}
     for each in (steer, {**steer, "namespace": "theirs"}, {**steer, "kind": "health", "node": "a", "healthy": True}):
-        told._take(each)
-    assert [(each.at, each.nodes) for each in told.steers["s"]] == [(5.0, ("a",))]
-    assert told.checking() == Checking()
-    assert told.lacks("s", "IPv4", ("a", "c")) == ["c"]
-    assert told.lacks("s", "IPv6", ("a", "c")) == [], "it tells nothing of that"
+        state._take(each)
+    assert [(each.at, each.nodes) for each in state.steers["s"]] == [(5.0, ("a",))]
+    assert state.checking() == Checking()
+    assert state.lacks("s", "IPv4", ("a", "c")) == ["c"]
+    assert state.lacks("s", "IPv6", ("a", "c")) == [], "it tells nothing of that"
 
 
-# --------------------------------------------------------------------------------------------------- what is told
+# ------------------------------------------------------------------------------------------- the reported state
 def test_the_table_has_a_line_a_way_and_phase_and_the_proofs() -> None:
     seen = changed(world(), "reference-ecmp.local", moment(Phase.ROLLING_UPDATE, 4.0), lost)
     lines = summary_lines(summary, seen)
@@ -255,7 +255,7 @@ def test_the_table_says_what_was_not_done_and_what_did_not_settle() -> None:
     assert "NOT STABLE AGAIN: default.local IPv4" in text
 
 
-def test_where_nothing_came_about_that_is_all_that_is_told() -> None:
+def test_where_nothing_came_about_that_is_all_that_is_reported() -> None:
     seen = ContinuityEvidence(trouble="no way could be asked")
     assert [line.strip() for line in summary_lines(summary, seen)[1:]] == ["no way could be asked"]
     assert set(statuses(seen)) == {check.id for check in CHECKS}

@@ -75,17 +75,17 @@ def test_names_of_streams_are_no_claims() -> None:
 # -------------------------------------------------------------------------------------------------------- the verdict
 @pytest.mark.parametrize("kind", STEADY_KINDS)
 def test_a_stream_that_stays_silent_beside_tcp_fails_in_the_phase_in_which_that_began(kind: StreamKind) -> None:
-    began = BEGAN[Phase.FLIPS] + 2
+    began = BEGAN[Phase.POLICY_CHANGES] + 2
     seen = changed_stream(world(), CLUSTER, kind, began, began + 8, silent)
-    assert differing(seen) == {check_id(Phase.FLIPS, CLUSTER, kind): Status.FAIL}
+    assert differing(seen) == {check_id(Phase.POLICY_CHANGES, CLUSTER, kind): Status.FAIL}
 
 
 @pytest.mark.parametrize("kind", [UDP_SOCKET, SCTP_PORT])
 def test_a_shorter_silence_is_allowed(kind: StreamKind) -> None:
-    began = BEGAN[Phase.FLIPS] + 2
+    began = BEGAN[Phase.POLICY_CHANGES] + 2
     seen = changed_stream(world(), CLUSTER, kind, began, began + RECOVERS - 0.8, silent)
     assert differing(seen) == {}
-    assert "lost" in decided(seen, check_id(Phase.FLIPS, CLUSTER, kind)).observed
+    assert "lost" in decided(seen, check_id(Phase.POLICY_CHANGES, CLUSTER, kind)).observed
 
 
 def test_a_second_of_silence_while_nothing_changes_is_too_much() -> None:
@@ -94,19 +94,21 @@ def test_a_second_of_silence_while_nothing_changes_is_too_much() -> None:
 
 
 def test_a_silence_is_measured_by_tcp_on_the_same_way() -> None:
-    began = BEGAN[Phase.FLIPS] + 2
+    began = BEGAN[Phase.POLICY_CHANGES] + 2
     seen = changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + 8, silent)
     seen = changed(seen, CLUSTER, began, lost, count=40)
-    name = check_id(Phase.FLIPS, CLUSTER, UDP_SOCKET)
+    name = check_id(Phase.POLICY_CHANGES, CLUSTER, UDP_SOCKET)
     assert name not in differing(seen)
     assert differing(changed(seen, "default.cluster", began, lost))[f"continuity.policy-flips.{CLUSTER}.ipv4.no-loss"]
 
 
 def test_a_busy_machine_decides_nothing() -> None:
-    began = BEGAN[Phase.FLIPS] + 2
+    began = BEGAN[Phase.POLICY_CHANGES] + 2
     seen = changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + 8, silent)
-    assert differing(control_lost(seen, began))[check_id(Phase.FLIPS, CLUSTER, UDP_SOCKET)] is Status.INCONCLUSIVE
-    assert differing(busy(seen, began, 2.0))[check_id(Phase.FLIPS, CLUSTER, UDP_SOCKET)] is Status.INCONCLUSIVE
+    assert (
+        differing(control_lost(seen, began))[check_id(Phase.POLICY_CHANGES, CLUSTER, UDP_SOCKET)] is Status.INCONCLUSIVE
+    )
+    assert differing(busy(seen, began, 2.0))[check_id(Phase.POLICY_CHANGES, CLUSTER, UDP_SOCKET)] is Status.INCONCLUSIVE
 
 
 def test_one_in_ten_lost_while_nothing_changes_is_too_much_and_one_in_fifty_is_not() -> None:
@@ -130,7 +132,7 @@ def test_a_wrong_source_of_one_datagram_is_noticed() -> None:
 
 def rewritten(kind: StreamKind, lag: float, source: str = ADDRESS["a"]) -> ContinuityEvidence:
     """The Service of another protocol is Local again only so many seconds after that of TCP."""
-    back = BEGAN[Phase.FLIPS] + RETURNED
+    back = BEGAN[Phase.POLICY_CHANGES] + RETURNED
     return changed_stream(world(), LOCAL, kind, back, back + lag, lambda s: s._replace(source=source))
 
 
@@ -138,7 +140,7 @@ def rewritten(kind: StreamKind, lag: float, source: str = ADDRESS["a"]) -> Conti
 def test_a_service_of_another_protocol_may_return_to_local_after_that_of_tcp_but_not_long_after(
     kind: StreamKind,
 ) -> None:
-    name = check_id(Phase.FLIPS, LOCAL, kind)
+    name = check_id(Phase.POLICY_CHANGES, LOCAL, kind)
     assert differing(rewritten(kind, 1.4)) == {}, "rules of the one are written a sync after those of the other"
     assert differing(rewritten(kind, RECOVERS - 0.1)) == {}
     assert differing(rewritten(kind, RECOVERS + 1.5)) == {name: Status.FAIL}
@@ -147,11 +149,11 @@ def test_a_service_of_another_protocol_may_return_to_local_after_that_of_tcp_but
 
 
 def test_a_return_that_is_late_on_a_busy_machine_is_undecided() -> None:
-    name, back = check_id(Phase.FLIPS, LOCAL, UDP_NEW), BEGAN[Phase.FLIPS] + RETURNED
+    name, back = check_id(Phase.POLICY_CHANGES, LOCAL, UDP_NEW), BEGAN[Phase.POLICY_CHANGES] + RETURNED
     late = rewritten(UDP_NEW, RECOVERS + 1.5)
     assert differing(busy(late, back + 2.0, 1.0)) == {name: Status.INCONCLUSIVE}
     assert differing(rewritten(SCTP_NEW, RECOVERS + 0.6)) == {
-        check_id(Phase.FLIPS, LOCAL, SCTP_NEW): Status.INCONCLUSIVE
+        check_id(Phase.POLICY_CHANGES, LOCAL, SCTP_NEW): Status.INCONCLUSIVE
     }, "probes half a second apart cannot tell"
 
 
@@ -177,9 +179,9 @@ def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -
 
 
 def test_silence_before_any_change_is_not_stale() -> None:
-    began = BEGAN[Phase.FLIPS] + 2
+    began = BEGAN[Phase.POLICY_CHANGES] + 2
     seen = changed_stream(world(), CLUSTER, SCTP_PORT, began, began + 8, silent)
-    assert decided(seen, check_id(Phase.FLIPS, CLUSTER, SCTP_PORT)).evidence == "lost"
+    assert decided(seen, check_id(Phase.POLICY_CHANGES, CLUSTER, SCTP_PORT)).evidence == "lost"
 
 
 def test_udp_that_goes_on_to_a_pod_that_is_gone_is_not_known() -> None:

@@ -59,14 +59,14 @@ def test_what_was_wrong_before_must_stay_right_for_a_while() -> None:
 
 
 def test_flapping_never_settles() -> None:
-    flip = iter(range(10_000))
-    ended = converge(lambda: Reading(next(flip) % 3 != 0, "flapping"), Budget("x", 0.1, need=3, spacing=0.001))
+    turn = iter(range(10_000))
+    ended = converge(lambda: Reading(next(turn) % 3 != 0, "flapping"), Budget("x", 0.1, need=3, spacing=0.001))
     assert not ended.held
 
 
 # ------------------------------------------------------------------------------------------------------- observers
 class Listener:
-    """Keeps what it is told."""
+    """Keeps the waits that it hears of."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[object, ...]] = []
@@ -82,7 +82,7 @@ class Listener:
         self.heard.append(("ends", number))
 
 
-def test_who_listens_is_told_of_waits_in_every_thread() -> None:
+def test_who_listens_hears_of_waits_in_every_thread() -> None:
     listener = Listener()
     with report_to(listener), ThreadPoolExecutor() as pool:
         pool.submit(converge, looks([False, True]), Budget("pods", 5, need=1, spacing=0)).result()

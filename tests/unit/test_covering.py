@@ -1,4 +1,4 @@
-"""Covering designs: every pair is held, the same arguments give the same rows, and what is not asked is told."""
+"""Covering designs: every pair is held, the same arguments give the same rows, and what is not asked is reported."""
 
 from itertools import product
 
@@ -59,7 +59,7 @@ def test_what_connections_show_together_is_asked_of_these_clients_too() -> None:
     assert {"vantage.outside.routed", "vantage.outside.nat"} <= needed, "else they are undecided where these are not"
 
 
-def test_what_a_run_does_not_ask_is_told() -> None:
+def test_what_a_run_does_not_ask_is_reported() -> None:
     half = DESIGN.only({DESIGN.path(row) for row in DESIGN.rows[:30]})
     assert len(half.rows) == 30
     assert half.share(PAIRS)[0] < DESIGN.share(PAIRS)[0]

@@ -26,8 +26,8 @@ def test_each_field_has_a_check_or_a_reason(crossing: Crossing) -> None:
 
 def test_each_check_of_an_endpoint_change_is_in_the_table() -> None:
     fields = endpoints.CROSSING.fields.values()
-    told = {claim for field in fields for claim in (*field.judged, *field.recorded)}
-    assert told == {check.subject.what.value for check in ENDPOINT_CHECKS if check.subject.what not in AFTERWARDS}
+    found = {claim for field in fields for claim in (*field.judged, *field.recorded)}
+    assert found == {check.subject.what.value for check in ENDPOINT_CHECKS if check.subject.what not in AFTERWARDS}
 
 
 def test_each_check_of_a_policy_change_is_in_the_table() -> None:

@@ -10,7 +10,7 @@ from esipp.checks.model import AddressClass, Claim, EntryKind, Family, Path, Por
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.report.causes import common_factor
 from esipp.scenarios.paths.diagnosis import diagnose
-from tests.unit.recorded_world import told_checks
+from tests.unit.recorded_world import recorded_checks
 from tests.unit.verdicts import judge
 from tests.unit.world import (
     SAMPLES,
@@ -150,7 +150,7 @@ def factor(test: Callable[[Path], bool], what: AddressClass = AddressClass.NODE,
     verdicts = {path_check.id: judge(path_check, made) for path_check in CHECKS}
     failing = [path_check for path_check in CHECKS if verdicts[path_check.id].status is Status.FAIL]
     assert failing
-    return common_factor(told_checks(failing), told_checks(CHECKS), verdicts)
+    return common_factor(recorded_checks(failing), recorded_checks(CHECKS), verdicts)
 
 
 def outside(path: Path) -> bool:
@@ -198,8 +198,8 @@ def test_siblings_that_fail_as_well_take_the_factor_away() -> None:
     made = changed_evidence(changes)
     verdicts = {each.id: judge(each, made) for each in CHECKS}
     assert verdicts[sibling.id].status is Status.FAIL
-    assert "over TCP" not in common_factor(told_checks([path_check]), told_checks(CHECKS), verdicts)
-    assert "over IPv4, not IPv6" in common_factor(told_checks([path_check]), told_checks(CHECKS), verdicts)
+    assert "over TCP" not in common_factor(recorded_checks([path_check]), recorded_checks(CHECKS), verdicts)
+    assert "over IPv4, not IPv6" in common_factor(recorded_checks([path_check]), recorded_checks(CHECKS), verdicts)
 
 
 def test_what_was_not_asked_proves_nothing() -> None:
@@ -208,8 +208,8 @@ def test_what_was_not_asked_proves_nothing() -> None:
     assert path_check.subject.path.service.policy is TrafficPolicy.LOCAL
     assert (
         common_factor(
-            told_checks([path_check]),
-            told_checks([path_check]),
+            recorded_checks([path_check]),
+            recorded_checks([path_check]),
             {path_check.id: verdict(path_check, show(path_check.subject.path, AddressClass.NODE))},
         )
         == ""

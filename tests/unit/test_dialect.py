@@ -142,7 +142,7 @@ def test_other_services_get_none(name: str, at: Open) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("how", ["merge-patch", "strategic-merge-patch"])
-def test_flips_by_patch(name: str, how: str, at: Open) -> None:
+def test_policy_changes_by_patch(name: str, how: str, at: Open) -> None:
     server, cluster = at(name)
     port = seen(cluster.create(SERVICES, a_service(healthCheckNodePort=30077)))[1]
     assert port == 30077

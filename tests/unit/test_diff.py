@@ -14,7 +14,7 @@ from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import FAILING, Kind
 from esipp.report.comparing.diff import Diff, compare
 from esipp.report.comparing.words import ranges
-from tests.unit.comparing_world import OTHER_NODES, one, run_of, said, told_check
+from tests.unit.comparing_world import OTHER_NODES, one, recorded_check, run_of, said
 
 P, F, FLAKY, K = Status.PASS, Status.FAIL, Status.FLAKY, Status.KNOWN
 R, D = Status.RECORDED, "a known defect"
@@ -136,7 +136,7 @@ def test_checks_of_one_run_only_are_new_or_gone_and_no_regression() -> None:
     assert diff.sentence == "The runs have no check in common."
 
 
-def test_new_checks_that_fail_are_told_in_the_first_sentence() -> None:
+def test_new_checks_that_fail_are_reported_in_the_first_sentence() -> None:
     diff = compare(run_of([said("a.row", P)]), run_of([said("a.row", P), said("b.row", F)]))
     assert diff.sentence == "No core check regressed, none fixed, 1 only in the new run (1 of them fails)."
 
@@ -184,7 +184,7 @@ def cut(run: RecordedRun, *missing: str) -> RecordedRun:
     return run
 
 
-def test_a_run_that_is_not_whole_is_compared_and_told() -> None:
+def test_a_run_that_is_not_whole_is_compared_and_reported() -> None:
     new = cut(run_of([said("a", P), said("b", P)]), "b")
     diff = compare(run_of([said("a", P), said("b", P)]), new)
     assert diff.exit_code is ExitCode.HARNESS
@@ -198,7 +198,7 @@ def test_a_regression_in_a_run_that_is_not_whole_is_one() -> None:
     assert compare(run_of([said("a", P), said("b", P)]), new).exit_code is ExitCode.NOT_CONFORMANT
 
 
-def test_a_damaged_old_ledger_is_told_too() -> None:
+def test_a_damaged_old_ledger_is_reported_too() -> None:
     old = one(P)
     old.trouble.append("line 7 is cut off")
     diff = compare(old, one(P))
@@ -207,7 +207,7 @@ def test_a_damaged_old_ledger_is_told_too() -> None:
 
 
 def test_an_interrupted_run_is_not_whole_though_it_was_closed() -> None:
-    new = run_of([said("a", P)], checks=[told_check("a"), told_check("b")])
+    new = run_of([said("a", P)], checks=[recorded_check("a"), recorded_check("b")])
     new.end = {"result": "incomplete", "why": "the run was interrupted", "exit_code": 2}
     diff = compare(run_of([said("a", P), said("b", P)]), new)
     assert diff.incomplete == ["NEW is incomplete: 1 of its checks has no verdict (the run was interrupted)"]
@@ -252,7 +252,7 @@ def test_something_shown_beside_is_a_difference_and_its_share_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("kept 200 of 200", "rewritten 20 of 20", ("source ports", "kept", "rewritten")),
         ("kept 200 of 200", "kept 197 of 200", None),
@@ -260,8 +260,8 @@ def test_something_shown_beside_is_a_difference_and_its_share_is_none() -> None:
         ("kept 3 of 3", "", None),
     ],
 )
-def test_ports_differ_where_most_of_them_do(old: str, new: str, told: tuple[str, str, str] | None) -> None:
-    assert observed(seen(ports=old), seen(ports=new)) == ([told] if told else [])
+def test_ports_differ_where_most_of_them_do(old: str, new: str, expected: tuple[str, str, str] | None) -> None:
+    assert observed(seen(ports=old), seen(ports=new)) == ([expected] if expected else [])
 
 
 def test_where_the_source_changed_is_compared_by_place_not_by_interface() -> None:
@@ -303,15 +303,19 @@ def test_another_reason_for_not_being_asked_is_a_difference() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- beside
-def test_what_suites_define_otherwise_is_told() -> None:
-    old = run_of([said("a", P)], checks=[told_check("a", Level.EXTENDED, "It should.")])
-    new = run_of([said("a", P)], checks=[told_check("a", Level.CORE, "It must.")])
-    told = {each.what: (each.old, each.new) for each in compare(old, new).redefined}
-    assert told == {"level": ("extended", "core"), "requirement": ("It should.", "It must.")}
+def test_what_suites_define_otherwise_is_reported() -> None:
+    old = run_of([said("a", P)], checks=[recorded_check("a", Level.EXTENDED, "It should.")])
+    new = run_of([said("a", P)], checks=[recorded_check("a", Level.CORE, "It must.")])
+    redefined = {each.what: (each.old, each.new) for each in compare(old, new).redefined}
+    assert redefined == {"level": ("extended", "core"), "requirement": ("It should.", "It must.")}
 
 
-def test_the_environment_is_told_where_it_differs() -> None:
+def test_the_environment_is_reported_where_it_differs() -> None:
     old = run_of([said("a", P)], facts={"proxy-mode": "iptables", "kernel": "6"}, samples=200, moves=10)
     new = run_of([said("a", P)], facts={"proxy-mode": "nftables", "kernel": "6"}, samples=20, moves=10, suite="2")
-    told = {each.name: each.values for each in compare(old, new).environment}
-    assert told == {"suite version": ("1", "2"), "proxy-mode": ("iptables", "nftables"), "samples": ("200", "20")}
+    differences = {each.name: each.values for each in compare(old, new).environment}
+    assert differences == {
+        "suite version": ("1", "2"),
+        "proxy-mode": ("iptables", "nftables"),
+        "samples": ("200", "20"),
+    }

@@ -10,7 +10,7 @@ from esipp.checks.model import AddressClass
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.data_planes import What, differing, plane_of, reference_for
-from tests.unit.comparing_world import run_of, said, told_check
+from tests.unit.comparing_world import recorded_check, run_of, said
 
 FACTS = {
     "kubernetes": "v1.36.3",
@@ -136,7 +136,7 @@ def test_checks_of_one_reason_are_one_difference_whatever_they_showed() -> None:
     assert found.before.endswith("; and 2 more")
 
 
-def test_checks_of_one_reason_are_told_together_and_the_gravest_first() -> None:
+def test_checks_of_one_reason_are_joined_and_the_gravest_first() -> None:
     names = ["nodeport.local.tcp.ipv4", "nodeport.local.tcp.ipv6"]
     old = run_of([said(name, Status.PASS) for name in (*names, "z.row")])
     new = run_of(
@@ -150,8 +150,8 @@ def test_checks_of_one_reason_are_told_together_and_the_gravest_first() -> None:
 
 
 def test_what_one_of_them_was_not_asked_is_no_difference() -> None:
-    old = run_of([said("a.row", Status.PASS)], checks=[told_check("a.row"), told_check("b.row")])
-    new = run_of([said("b.row", Status.FAIL)], checks=[told_check("b.row")], name="other")
+    old = run_of([said("a.row", Status.PASS)], checks=[recorded_check("a.row"), recorded_check("b.row")])
+    new = run_of([said("b.row", Status.FAIL)], checks=[recorded_check("b.row")], name="other")
     assert differing(old, new, []) == []
 
 

@@ -32,7 +32,7 @@ def text(old: RecordedRun, new: RecordedRun) -> str:
     return as_text(diff_report.report(compare(old, new)))
 
 
-def test_many_checks_that_regressed_alike_are_told_as_one_with_where_to_look() -> None:
+def test_many_checks_that_regressed_alike_are_joined_with_where_to_look() -> None:
     found = text(many(P), many(F, likely="kube-proxy masquerades"))
     assert found.startswith("112 core checks regressed, none fixed.\n")
     assert found.count("nodeport.local.") == 1
@@ -55,14 +55,14 @@ def test_a_loss_of_coverage_names_the_reason() -> None:
     assert "needs SCTP: the kernel lacks it" in found
 
 
-def test_an_incomplete_ledger_is_told_right_below_the_first_sentence() -> None:
+def test_an_incomplete_ledger_is_reported_right_below_the_first_sentence() -> None:
     new = many(P)
     new.end = None
     assert text(many(P), new).splitlines()[1].startswith("INCOMPLETE: NEW is incomplete")
     assert "**INCOMPLETE**" in as_markdown(diff_report.report(compare(many(P), new)))
 
 
-def test_a_significant_difference_is_told_with_numbers_of_both_sides() -> None:
+def test_a_significant_difference_is_reported_with_numbers_of_both_sides() -> None:
     took = [0.010 + number / 1000 for number in range(12)]
     old, new = (
         joined(probed(took), probed(took, "IPv6"), probed([slower * each for each in took], service="clusterip"))

@@ -39,7 +39,7 @@ from tests.unit import drawings_world, policy_change_world
 from tests.unit.comparing_world import path_check, probe, run_of, said
 from tests.unit.endpoint_change_world import World
 
-CONVERGENCE, FLIPS = endpoint_change.DURATIONS.name, policy_change.DURATIONS.name
+CONVERGENCE, POLICY_CHANGES = endpoint_change.DURATIONS.name, policy_change.DURATIONS.name
 GAPS, HEALTH = continuity.DURATIONS.name, health.DURATIONS.name
 SAMPLES = st.lists(st.floats(0.001, 10), min_size=LEAST, max_size=20)
 
@@ -153,7 +153,7 @@ def test_one_service_that_got_slower_is_found_among_others() -> None:
     assert diff.exit_code is ExitCode.CONFORMANT
 
 
-def test_only_answered_probes_that_are_told_singly_count() -> None:
+def test_only_answered_probes_that_are_given_singly_count() -> None:
     run = probed([0.01])
     path = run.checks[0].path
     run.probes[path] += [probe(20.0, times=198), probe(5.0, outcome="timeout"), probe(0.01)]
@@ -184,8 +184,8 @@ def test_a_policy_change_lasts_until_the_last_path_shows_it_for_good() -> None:
     run = run_of()
     run.judged["flips"] = policy_change_world.World(silent={At.ENDPOINT_NODE: 1.0}).seen()
     assert {name: seconds[0] for name, seconds in samples(run).items()} == {
-        (FLIPS, "to Cluster"): pytest.approx(1.03),
-        (FLIPS, "to Local"): pytest.approx(1.03),
+        (POLICY_CHANGES, "to Cluster"): pytest.approx(1.03),
+        (POLICY_CHANGES, "to Local"): pytest.approx(1.03),
     }
 
 

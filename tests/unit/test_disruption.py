@@ -110,9 +110,9 @@ def test_a_proof_is_plain_data() -> None:
 
 def test_nothing_is_disturbed_unless_it_is_allowed(fake: FakeNodes, make: Make) -> None:
     for what in Disruption:
-        with pytest.raises(HarnessError) as told:
+        with pytest.raises(HarnessError) as raised:
             make(allowed=False).perform(what, "a", nothing, selector="app=web")
-        assert told.value.hint == "it needs --allow-disruptive."
+        assert raised.value.hint == "it needs --allow-disruptive."
     assert fake.requests == []
 
 
@@ -220,7 +220,7 @@ def test_who_writes_at_the_same_time_loses_nothing(fake: FakeNodes, make: Make) 
     assert not is_cordoned(fake)
 
 
-def test_what_cannot_be_undone_is_told_with_what_helps(
+def test_what_cannot_be_undone_is_reported_with_what_helps(
     fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disruptor, "UNDONE", SHORT)
@@ -246,9 +246,9 @@ def test_an_interrupt_stays_one(fake: FakeNodes, make: Make, monkeypatch: pytest
         fake.before = lambda method, path, body: (500, {"message": "no"}) if method == "PATCH" else None
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt) as told:
+    with pytest.raises(KeyboardInterrupt) as raised:
         make().perform(Disruption.CORDON, "a", sick)
-    assert "Cannot undo the disruption" in told.value.__notes__[0]
+    assert "Cannot undo the disruption" in raised.value.__notes__[0]
     fake.before = lambda method, path, body: None
 
 
@@ -348,7 +348,9 @@ def test_pods_that_nobody_brings_again_are_left_alone(fake: FakeNodes, make: Mak
     assert set(fake.pods) == {"kube-system/kube-proxy-a"}
 
 
-def test_a_pod_that_does_not_come_again_is_told(fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_does_not_come_again_is_reported(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(restarts, "AGAIN", SHORT)
     fake.abandoned = True
     fake.add_pod("kube-proxy-a", "a", namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
@@ -419,7 +421,7 @@ def test_an_api_server_that_is_back_too_early_is_found_out(
     assert control_plane.marked == {}
 
 
-def test_leaders_that_stay_away_are_told(
+def test_leaders_that_stay_away_are_reported(
     fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "CONTROL_PLANE", SHORT)
@@ -532,7 +534,7 @@ def test_a_stopped_proxy_is_started_anew(fake: FakeNodes, make: Make, control_pl
     assert "kube-proxy is stopped; until the end; started again" in proof.words
 
 
-def test_a_proxy_that_does_not_start_again_is_told(
+def test_a_proxy_that_does_not_start_again_is_reported(
     fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "AGAIN", SHORT)
@@ -600,7 +602,7 @@ def test_a_node_object_is_deleted_and_registered_again(fake: FakeNodes, make: Ma
     assert proof.words.startswith("the Node object is deleted; until the end; registered again, and ready after ")
 
 
-def test_a_node_that_registers_otherwise_is_told(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+def test_a_node_that_registers_otherwise_is_reported(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
     fake.nodes["a"]["spec"]["podCIDRs"] = ["10.244.1.0/24"]
     registering(fake, control_plane, podCIDRs="10.244.7.0/24")
     with pytest.raises(HarnessError, match="was registered again with other podCIDRs"):

@@ -135,13 +135,13 @@ def test_what_arrives_late_is_undone_too(cluster: Cluster, node: FakeNode, fake:
     assert cleaned(cluster) == ["started the kubelet on node a"]
 
 
-def test_a_cluster_that_does_not_answer_is_told(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+def test_a_cluster_that_does_not_answer_is_reported(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     fake.silent = lambda: True
     with pytest.raises(PreflightError, match="does not answer"):
         cleaned(cluster)
 
 
-def test_a_cluster_that_refuses_is_told(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+def test_a_cluster_that_refuses_is_reported(cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     fake.before = lambda method, path, body: (403, {"message": "no"}) if path == "/api/v1/nodes" else None
     with pytest.raises(PreflightError, match="Cannot clean up the nodes"):
         cleaned(cluster)

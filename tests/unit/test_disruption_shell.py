@@ -89,7 +89,7 @@ def test_what_does_not_go_on_keeps_its_mark_and_its_switch(node: FakeNode) -> No
     assert shell.go_on(node.way, Disruption.KUBELET, "host/1")
 
 
-def test_a_node_without_an_api_server_is_told_and_left_as_it_was(tmp_path: Path) -> None:
+def test_a_node_without_an_api_server_is_reported_and_left_as_it_was(tmp_path: Path) -> None:
     node = FakeNode(tmp_path / "worker", control_plane=False)
     with pytest.raises(HarnessError, match="Cannot stop"):
         shell.stop(node.way, Disruption.API_SERVER, "host/1", 60)
@@ -97,7 +97,7 @@ def test_a_node_without_an_api_server_is_told_and_left_as_it_was(tmp_path: Path)
     assert (node.marked, node.says("switch")) == ({}, "")
 
 
-def test_a_node_that_cannot_be_reached_is_told() -> None:
+def test_a_node_that_cannot_be_reached_is_reported() -> None:
     with pytest.raises(HarnessError, match="Cannot reach the node with 'no-such-docker exec a'"):
         shell.marks(("no-such-docker", "exec", "a"))
     with pytest.raises(HarnessError, match="Cannot read the marks"):
@@ -127,7 +127,7 @@ def test_a_proxy_without_its_programs_gets_them_back(node: FakeNode) -> None:
     assert (modes(node), node.marked) == (["nft", "tcpdump", "xtables-nft-multi"], {})
 
 
-def test_a_node_without_kube_proxy_is_told(node: FakeNode) -> None:
+def test_a_node_without_kube_proxy_is_reported(node: FakeNode) -> None:
     (node.state / "proxy").unlink()
     for what in (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK):
         with pytest.raises(HarnessError, match="Cannot stop"):
@@ -176,7 +176,7 @@ def test_a_node_whose_object_was_not_deleted_keeps_it(node: FakeNode) -> None:
     assert (node.says("node") + "\n", node.marked) == (NODE, {})
 
 
-def test_a_node_that_cannot_save_its_object_is_told(node: FakeNode) -> None:
+def test_a_node_that_cannot_save_its_object_is_reported(node: FakeNode) -> None:
     (node.state / "node").write_text("the server is currently unable to handle the request")
     with pytest.raises(HarnessError, match="Cannot stop node-deleted"):
         shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)

@@ -51,7 +51,7 @@ def deployed() -> Json:
     }
 
 
-def told(change: Callable[[list[Json]], object]) -> list[str]:
+def remnants(change: Callable[[list[Json]], object]) -> list[str]:
     before = [node(), pod(), deployed()]
     after = copy.deepcopy(before)
     change(after)
@@ -89,7 +89,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("change", "line"), FOUND, ids=[line for _, line in FOUND])
 def test_what_a_run_may_leave_is_found(change: Callable[[list[Json]], object], line: str) -> None:
-    assert any(line in each for each in told(change)), told(change)
+    assert any(line in each for each in remnants(change)), remnants(change)
 
 
 def replaced(items: list[Json]) -> None:
@@ -111,4 +111,4 @@ def restarted(items: list[Json]) -> None:
 
 @pytest.mark.parametrize("change", [replaced, heartbeat, restarted, list.reverse])
 def test_what_changes_by_itself_is_not(change: Callable[[list[Json]], object]) -> None:
-    assert told(change) == []
+    assert remnants(change) == []

@@ -146,7 +146,7 @@ def test_the_glossary_is_sorted_and_has_the_words_of_the_legend() -> None:
         assert f"`{letter}`" in page
 
 
-def test_the_licence_of_every_package_of_a_run_is_told() -> None:
+def test_the_licence_of_every_package_of_a_run_is_reported() -> None:
     page = (HOUSE / "docs" / "dependencies.md").read_text().lower()
     packages = re.findall(r"^([\w.-]+)==", (HOUSE / "images/esipp/requirements.txt").read_text(), re.MULTILINE)
     assert [name for name in packages if not re.search(rf"[ ,|]{re.escape(name)}[ ,]", page)] == []

@@ -46,7 +46,7 @@ def text(report: Any) -> str:
 
 
 # ------------------------------------------------------------ a fit cluster
-def test_a_fit_cluster_is_told_with_what_a_run_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_cluster_is_reported_with_what_a_run_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
     report = examined(monkeypatch, Asked())
     assert (report.fit, int(report.exit_code), grades(report, Grade.NO)) == (True, 0, set())
     assert report.work is not None
@@ -79,11 +79,11 @@ def test_unsupported_checks_are_counted_by_feature_and_level(monkeypatch: pytest
     assert f"{len(checks)} ({core} core" in text(report)
     assert all("vantage.outside" in check.features for check in checks), why
     assert report.left_out >= core > 0
-    told = json.loads(as_json(report))
-    (group,) = [each for each in told["work"]["unsupported"] if each["why"] == why]
+    data = json.loads(as_json(report))
+    (group,) = [each for each in data["work"]["unsupported"] if each["why"] == why]
     assert group["levels"]["core"] == core
-    assert told["fit"] is True
-    assert told["core_rows_left_out"] == report.left_out
+    assert data["fit"] is True
+    assert data["core_rows_left_out"] == report.left_out
 
 
 def test_fewer_checks_make_fewer_load_balancers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,16 +109,16 @@ def test_an_api_server_that_does_not_answer_is_said_once_and_all_else_is_looked_
     unreachable: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["doctor", "--context", "kind-there", "--kubeconfig", unreachable, "--image", "", "--format", "json"])
-    told = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)
     assert code == 4
-    by_name = {check["name"]: check for check in told["checks"]}
-    assert len(by_name) == len(told["checks"]), "once each"
+    by_name = {check["name"]: check for check in data["checks"]}
+    assert len(by_name) == len(data["checks"]), "once each"
     assert by_name["API server"]["grade"] == "no"
     assert "does not answer" in by_name["API server"]["sentence"]
     assert by_name["image"]["sentence"] == "No echo image is named."
     assert {"disk", "kubectl"} <= by_name.keys()
     assert "they need the API server" in by_name["other checks"]["sentence"]
-    assert (told["work"], told["fit"]) == (None, False)
+    assert (data["work"], data["fit"]) == (None, False)
 
 
 def test_no_such_context(unreachable: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +129,7 @@ def test_no_such_context(unreachable: str, capsys: pytest.CaptureFixture[str]) -
     assert "run it" not in said
 
 
-def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rights_that_are_lacking_are_reported_with_the_checks_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = {*SLICES, *rights("update", "services")}
     report = examined(monkeypatch, Asked((all_rights() | LISTS) - lost))
     check = the(report, "rights")
@@ -138,7 +138,7 @@ def test_rights_that_are_lacking_are_told_with_the_checks_that_need_them(monkeyp
     assert f"convergence, {count} checks" in check.sentence
     assert "update services (for health_checks" in check.sentence
     assert "docs/rbac.yaml" in check.hint
-    assert report.work is not None, "what would run is told nevertheless"
+    assert report.work is not None, "what would run is reported nevertheless"
     assert not report.fit
 
 
@@ -150,7 +150,7 @@ def test_rights_that_others_need_are_not_asked_for(monkeypatch: pytest.MonkeyPat
     assert the(report, "rights").grade is Grade.OK
 
 
-def test_an_account_that_may_nothing_is_told_so_and_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_account_without_rights_hears_so_and_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     report = examined(monkeypatch, Asked(()))
     assert {"rights", "nodes"} <= grades(report, Grade.NO)
     assert f"all {len(CHECKS)} checks" in the(report, "rights").sentence
@@ -204,17 +204,19 @@ def test_a_provider_that_contradicts_what_is_found(monkeypatch: pytest.MonkeyPat
     for each in gke:
         each["metadata"]["labels"] = {"cloud.google.com/gke-nodepool": "x"}
     report = examined(monkeypatch, Asked(lists={NODES: gke}), replace(HOME, provider="aws-clb"))
-    told, contradiction = of(report, "load balancer")
-    assert told.sentence.startswith("aws-clb (--provider; detected: gke")
-    assert "class proxy" in told.sentence
+    profile, contradiction = of(report, "load balancer")
+    assert profile.sentence.startswith("aws-clb (--provider; detected: gke")
+    assert "class proxy" in profile.sentence
     assert contradiction.grade is Grade.WARN
     assert "--provider says aws-clb, which belongs to" in contradiction.sentence
     assert "the nodes are on gke" in contradiction.sentence
     assert report.work is not None
-    assert any("aws-clb does not support SCTP or UDP" in why for why in report.work.unsupported), "what was told counts"
+    assert any("aws-clb does not support SCTP or UDP" in why for why in report.work.unsupported), (
+        "what the user names counts"
+    )
 
 
-def test_a_feature_that_there_is_not_is_told_and_all_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feature_that_there_is_not_is_reported_and_all_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     report = examined(monkeypatch, Asked(), replace(HOME, without=("nonsense",)))
     assert grades(report, Grade.NO) == {"features"}
     assert the(report, "features").sentence == "--without nonsense: there is no such feature."
@@ -255,10 +257,10 @@ def test_a_cluster_without_agents_is_asked_less(monkeypatch: pytest.MonkeyPatch)
 
 
 # ------------------------------------------------------------ leftovers
-def test_what_earlier_runs_left_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_earlier_runs_left_is_reported_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("esipp.app.doctor.examination.time.time", lambda: 1_800_000_000.0)
     # by its command line a worker of pytest's is nobody of ours
-    monkeypatch.setattr("esipp.testbed.leftovers.is_alive", lambda told: told == owner())
+    monkeypatch.setattr("esipp.testbed.leftovers.is_alive", lambda name: name == owner())
     old = of_run("0101-000000-aaaa", "2027-01-15T05:00:00Z", "elsewhere/1")  # three hours before
     mine = of_run("0101-000000-bbbb", "2027-01-15T08:00:00Z", owner())
     report = examined(monkeypatch, Asked(lists={"/api/v1/namespaces": [named("default"), old, mine]}))
@@ -280,7 +282,7 @@ def test_ages(seconds: float | None, words: str) -> None:
 
 
 # ------------------------------------------------------------ the command line
-def test_the_command_that_would_run_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_would_run_is_reported_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
     def examine(settings: Any, checks: Any, asked: list[str]) -> Any:
@@ -314,7 +316,7 @@ def test_wrong_usage_is_4(words: list[str], capsys: pytest.CaptureFixture[str]) 
     assert "hint:" in capsys.readouterr().err
 
 
-def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     report = examined(monkeypatch, Asked(dry={"pods": refusal("denied: token=abcdef0123456789")}))
     for said in (text(report), as_json(report)):
         assert "denied" in said
@@ -334,7 +336,7 @@ def test_of_many_nodes_it_says_how_many_would_carry_an_agent(monkeypatch: pytest
     assert "agent" not in the(few, "nodes").sentence
 
 
-def test_internal_load_balancers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_load_balancers_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     customisation = Customisation(internal=(("cloud.example.com/internal", "true"),))
     report = examined(monkeypatch, Asked(), replace(HOME, provider="aks", customisation=customisation))
     assert the(report, "VIPs").sentence.endswith("; internal, by cloud.example.com/internal=true")

@@ -97,7 +97,7 @@ def with_images(item: Json, *images: str) -> Json:
     return {**item, "status": {**item["status"], "images": [{"names": [image]} for image in images]}}
 
 
-def test_nodes_are_told_with_why_they_take_no_pods() -> None:
+def test_nodes_are_reported_with_why_they_take_no_pods() -> None:
     raw = [node("a", 1), node("b", 2), cordoned("c", 3), tainted("d", 4, "gpu"), node("e", 5)]
     raw[4]["status"]["nodeInfo"]["operatingSystem"] = "windows"
     said = nodes.of_nodes(raw, {Role.ENDPOINT_NODE: "a"}, Customisation()).sentence

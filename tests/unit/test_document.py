@@ -48,7 +48,7 @@ def test_profiles_count_every_check_once(tmp_path: Path) -> None:
     assert +counted == Counter((check["profile"], check["level"]) for check in found["rows"])
 
 
-def test_what_the_suites_measured_is_told_in_numbers(tmp_path: Path) -> None:
+def test_what_the_suites_measured_is_reported_in_numbers(tmp_path: Path) -> None:
     found = as_dict(render(made(tmp_path, more=measured)))
     other, ecmp = found["convergence"]["balancers"]
     assert (other["name"], other["obstacle"]) == ("reference-proxy", "it is not there")
@@ -94,7 +94,7 @@ def test_checks_that_were_not_judged_have_no_status(tmp_path: Path) -> None:
     assert found["profiles"][0]["core"]["verdicts"] == {"not judged": found["profiles"][0]["core"]["rows"]}
 
 
-def test_what_was_not_tested_is_told_by_feature(tmp_path: Path) -> None:
+def test_what_was_not_tested_is_known_by_feature(tmp_path: Path) -> None:
     check = next(check for check in some_checks() if "family.ipv4" in check.features)
     said = {
         check.id: verdict(check, Status.UNSUPPORTED, reason="needs family.ipv4: --without family.ipv4", left_out=True)
@@ -107,7 +107,7 @@ def test_what_was_not_tested_is_told_by_feature(tmp_path: Path) -> None:
     ]
 
 
-def test_a_check_that_was_not_tested_for_another_reason_is_told_all_the_same(tmp_path: Path) -> None:
+def test_a_check_that_was_not_tested_for_another_reason_is_reported_all_the_same(tmp_path: Path) -> None:
     said = failing(Status.UNSUPPORTED, reason="needs warp: not there")
     found = as_dict(render(made(tmp_path, said=said)))
     assert [(each["why"], each["rows"]) for each in found["not_tested"]] == [("needs warp: not there", [*said])]

@@ -1,4 +1,4 @@
-"""The drawings: well-formed, safe, told in words too, bounded, and the same each time; broken evidence is told."""
+"""The drawings: well-formed, safe, described in words too, bounded, the same each time; they show broken evidence."""
 
 import copy
 import html
@@ -30,10 +30,10 @@ from tests.unit.drawings_world import (
     continuity,
     convergence,
     everything,
-    flips,
     health,
     html_of,
     interoperability,
+    policy_changes,
     recorded,
 )
 from tests.unit.endpoint_change_world import World
@@ -66,7 +66,7 @@ def test_every_suite_has_its_section_in_the_order_of_the_report() -> None:
 def test_suites_that_did_not_run_have_none() -> None:
     assert sections(recorded({})) == []
     assert [section.id for section in sections(recorded(api()))] == ["seen-api"]
-    assert [section.id for section in sections(recorded(flips()))] == ["seen-flips"]
+    assert [section.id for section in sections(recorded(policy_changes()))] == ["seen-policy-changes"]
 
 
 def test_markup_is_well_formed_and_ids_are_unique() -> None:
@@ -78,7 +78,7 @@ def test_markup_is_well_formed_and_ids_are_unique() -> None:
     assert [name for name, count in ids.items() if count > 1] == []
 
 
-def test_every_drawing_is_told_in_words() -> None:
+def test_every_drawing_is_described_in_words() -> None:
     drawings = [svg for section in sections(recorded(everything())) for svg in parsed(section).iter("svg")]
     assert len(drawings) > 8
     for svg in drawings:
@@ -94,7 +94,7 @@ def test_nothing_is_fetched_and_nothing_is_run() -> None:
 
 
 # ------------------------------------------------------------------------------------------------- the ledger's numbers
-@pytest.mark.parametrize("suite", [convergence, continuity, health, flips, interoperability])
+@pytest.mark.parametrize("suite", [convergence, continuity, health, policy_changes, interoperability])
 def test_numbers_have_their_count(suite: Any) -> None:
     assert re.search(r"\bn\b|requests", drawn(suite()))
 
@@ -182,14 +182,14 @@ def test_vantages_that_disagree_are_seen() -> None:
 
 
 def test_policy_changes_are_timed_as_the_judge_does() -> None:
-    said = desc(flips(silent={At.ENDPOINT_NODE: 1.0}))
+    said = desc(policy_changes(silent={At.ENDPOINT_NODE: 1.0}))
     assert "bare-node IPv4: to Cluster p50 0.33, max 0.33, n 3, never 0; to Local p50 0.33, max 0.33" in said
     # those that were lost neither begin nor break what is right
     assert "endpoint-node IPv4: to Cluster p50 1.03, max 1.03, n 3, never 0" in said
 
 
 def test_a_policy_change_that_was_not_followed_is_never() -> None:
-    said = desc(flips(never_follows={At.ENDPOINT_NODE: 2}))
+    said = desc(policy_changes(never_follows={At.ENDPOINT_NODE: 2}))
     assert "to Local p50 \u2013, max \u2013, n 0, never 3" in said
 
 
@@ -212,7 +212,7 @@ def test_the_api_and_its_refusals() -> None:
     assert "the API server hung up" in said
 
 
-def test_a_neighbour_that_was_changed_is_told() -> None:
+def test_a_neighbour_that_was_changed_is_reported() -> None:
     assert "HAS CHANGED" in drawn(interoperability())
 
 
@@ -256,12 +256,12 @@ def test_what_cannot_be_drawn_is_said_and_hinders_nothing_else() -> None:
     assert "bound 3.00 s" in html_of(section)
 
 
-def test_a_ledger_that_is_not_whole_is_told() -> None:
+def test_a_ledger_that_is_not_whole_is_reported() -> None:
     assert all("is incomplete" in html_of(section) for section in sections(recorded(everything(), whole=False)))
     assert "is not whole" not in drawn(everything())
 
 
-def test_obstacles_are_told() -> None:
+def test_obstacles_are_reported() -> None:
     said = drawn(everything())
     assert "reference-proxy could not be tested: it has no address" in said
     assert "vip IPv4 could not be tested: there is none" in said

@@ -19,7 +19,7 @@ from tests.unit.drawings_world import (
     health,
     html_of,
     recorded,
-    told_check,
+    recorded_check,
     verdict,
 )
 
@@ -94,7 +94,7 @@ def test_judgements_stand_beside_what_was_seen() -> None:
         "api.policy.local": ("compatibility", Status.FAIL, Level.CORE),
         "api.policy.cluster": ("compatibility", Status.PASS, Level.CORE),
     }
-    found = [told_check(name, suite, "refused as Invalid", level) for name, (suite, _, level) in checks.items()]
+    found = [recorded_check(name, suite, "refused as Invalid", level) for name, (suite, _, level) in checks.items()]
     run = recorded(health() | convergence() | continuity() | api(), checks=found)
     run.verdicts.update({name: verdict(name, status, "seen <so>") for name, (_, status, _) in checks.items()})
     made = {section.id: html_of(section) for section in sections(run)}

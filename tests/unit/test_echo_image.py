@@ -57,11 +57,11 @@ def test_what_docker_has_is_not_built_again(docker: Path, monkeypatch: pytest.Mo
     assert "docker build" not in docker.read_text()
 
 
-def test_a_build_that_fails_is_told(docker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_that_fails_is_reported(docker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILS", "yes")
-    with pytest.raises(PreflightError, match="no such base") as told:
+    with pytest.raises(PreflightError, match="no such base") as raised:
         echo_image.provide(of_kind("lacks-it"), lambda _: None)
-    assert "ESIPP_IMAGE_BASE" in str(told.value)
+    assert "ESIPP_IMAGE_BASE" in str(raised.value)
 
 
 def test_another_base_makes_another_image(docker: Path, monkeypatch: pytest.MonkeyPatch) -> None:

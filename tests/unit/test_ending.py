@@ -1,4 +1,4 @@
-"""The end of a run's output: short whatever went wrong, told before the run has cleared up, and the same afterwards."""
+"""The end of a run's output: short whatever went wrong, printed before teardown, and the same afterwards."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_a_healthy_run_ends_with_its_figures_its_sentence_and_where_to_read_more
     assert len(lines) < 20
 
 
-def test_a_cause_is_told_once_with_what_was_seen_where_to_look_and_its_command() -> None:
+def test_a_cause_is_reported_once_with_what_was_seen_where_to_look_and_its_command() -> None:
     masquerades = rewritten(lambda path: "nodeport.local" in path.key and path.client.name == "outside-1")
     run = run_of(changes=masquerades)
     lines = ending(run)

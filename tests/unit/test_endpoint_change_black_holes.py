@@ -91,13 +91,15 @@ def test_a_gap_counts_only_in_the_hole_itself() -> None:
     result = World().result()
     stream = result.seen.vip[FAMILY]
     line = Judge(result).lines[DOWN]
-    told, end = line.health[FAMILY], line.traffic[FAMILY].losses.end
-    assert told is not None
+    answered_503, end = line.health[FAMILY], line.traffic[FAMILY].losses.end
+    assert answered_503 is not None
     assert end is not None
     stream.samples[:] = [sample for sample in stream.samples if not end + 0.5 < sample.started < end + 1.5]
     stream.freeze()
     assert Judge(result).resolution(line, FAMILY) == RESOLUTION
-    stream.samples[:] = [sample for sample in stream.samples if not told + 0.2 < sample.started < told + 0.6]
+    stream.samples[:] = [
+        sample for sample in stream.samples if not answered_503 + 0.2 < sample.started < answered_503 + 0.6
+    ]
     stream.freeze()
     assert Judge(result).resolution(line, FAMILY) == pytest.approx(0.4, abs=0.05)
 
@@ -124,7 +126,7 @@ def test_the_other_node_is_known_by_its_own_word() -> None:
 
 
 # ------------------------------------------------------------------------------------------- what a node steadily says
-def flipped(up: bool, health: list[str], path: list[str]) -> Timeline:
+def moved(up: bool, health: list[str], path: list[str]) -> Timeline:
     """A change at 1.0, and outcomes each 20 ms from 0.9 on; an answer at the path is the node's own."""
     change = Change(0, Kind.OPENED if up else Kind.CLOSED, up, "n", "p", 1.0)
 
@@ -146,25 +148,23 @@ def flipped(up: bool, health: list[str], path: list[str]) -> Timeline:
 
 @pytest.mark.parametrize("last", ["timeout", "pending"])
 def test_one_probe_without_an_answer_at_the_end_is_no_change(last: str) -> None:
-    line = flipped(True, ["503"] * 10 + ["200"] * 50 + [last], ["timeout"] * 10 + ["answered"] * 50 + [last])
+    line = moved(True, ["503"] * 10 + ["200"] * 50 + [last], ["timeout"] * 10 + ["answered"] * 50 + [last])
     assert (line.health[FAMILY], line.path) == (pytest.approx(1.1), pytest.approx(1.1))
 
 
 def test_a_reply_breaks_what_was_steady_and_so_does_a_long_silence() -> None:
-    line = flipped(
-        True, ["503"] * 10 + ["200"] * 109 + ["503"], ["timeout"] * 10 + ["answered"] * 50 + ["timeout"] * 60
-    )
+    line = moved(True, ["503"] * 10 + ["200"] * 109 + ["503"], ["timeout"] * 10 + ["answered"] * 50 + ["timeout"] * 60)
     assert (line.health[FAMILY], line.path) == (None, None)
 
 
 def test_silence_is_what_a_path_that_went_down_says() -> None:
-    line = flipped(False, ["200"] * 10 + ["503"] * 50, ["answered"] * 10 + ["timeout"] * 50)
+    line = moved(False, ["200"] * 10 + ["503"] * 50, ["answered"] * 10 + ["timeout"] * 50)
     assert (line.health[FAMILY], line.path) == (pytest.approx(1.1), pytest.approx(1.1))
-    assert flipped(False, ["200"] * 10 + ["503"] * 51, ["answered"] * 10 + ["timeout"] * 50 + ["answered"]).path is None
+    assert moved(False, ["200"] * 10 + ["503"] * 51, ["answered"] * 10 + ["timeout"] * 50 + ["answered"]).path is None
 
 
 def test_what_is_in_flight_when_the_next_move_begins_is_not_the_last_ones() -> None:
-    line = flipped(
+    line = moved(
         False, ["200"] * 10 + ["503"] * 50 + ["in flight"], ["answered"] * 10 + ["timeout"] * 50 + ["in flight"]
     )
     assert (line.health[FAMILY], line.path) == (pytest.approx(1.1), pytest.approx(1.1))

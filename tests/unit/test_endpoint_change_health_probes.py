@@ -28,11 +28,11 @@ def test_a_clock_that_goes_on_tells_when_it_was_asked(monkeypatch: pytest.Monkey
     assert not capture.trouble
 
 
-@pytest.mark.parametrize(("step", "told"), [(3600.0, "+3600 s"), (-3600.0, "-3600 s")])
-def test_a_clock_that_was_stepped_tells_nothing(monkeypatch: pytest.MonkeyPatch, step: float, told: str) -> None:
+@pytest.mark.parametrize(("step", "expected"), [(3600.0, "+3600 s"), (-3600.0, "-3600 s")])
+def test_a_clock_that_was_stepped_tells_nothing(monkeypatch: pytest.MonkeyPatch, step: float, expected: str) -> None:
     capture = heard(monkeypatch, step)
     assert capture.end() == {"checked": []}
-    assert capture.trouble == f"the clock jumped by {told} during the packet capture"
+    assert capture.trouble == f"the clock jumped by {expected} during the packet capture"
 
 
 def heard(monkeypatch: pytest.MonkeyPatch, step: float) -> ProbeCapture:

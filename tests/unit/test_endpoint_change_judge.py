@@ -66,7 +66,7 @@ LIES: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"steers", "black-hole", "no-loss-on-graceful-deletion"},
     ),
     "ten times too slow": (
-        {"period": 10.0, "told_period": 1.0},
+        {"period": 10.0, "reported_period": 1.0},
         {"steers", "black-hole", "no-loss-on-graceful-deletion"},
     ),
     "keeps a node that was removed": ({"keeps": "a"}, {"steers", "black-hole"}),
@@ -114,7 +114,7 @@ def test_a_pod_that_goes_on_serving_unready_is_forbidden() -> None:
     assert {"nodes only-allowed-pods", "nodes path-follows"} <= red(World(serves_unready="a").judge())
 
 
-def test_the_bound_is_told_with_who_says_it_and_what_else_is_known() -> None:
+def test_the_bound_is_reported_with_who_says_it_and_what_else_is_known() -> None:
     said = World().judge().decide(check(What.BLACK_HOLE)).observed
     assert f"bound 3.00 s from {AS_STARTED}; reported: N=2, period 1.00 s; packets: N=unknown" in said
     seen = observe(World().arrivals(), World().judge().lines)
@@ -142,12 +142,14 @@ def own(what: What, family: Family | None = FAMILY) -> EndpointChangeCheck:
 OWN_WORDS: dict[str, tuple[dict[str, Any], Promise, Status]] = {
     "it keeps what the profile says": ({}, Promise(3.0, "profile x"), Status.PASS),
     "it says 30 s of itself, and the profile 3 s": (
-        {"period": 3.0, "told_period": 10.0}, Promise(3.0, "profile x"), Status.FAIL
+        {"period": 3.0, "reported_period": 10.0}, Promise(3.0, "profile x"), Status.FAIL
     ),
     "it is as slow as packets show, and the user says 3 s": (
         {"period": 3.0, "tells": False}, Promise(3.0, BY_USER), Status.FAIL
     ),
-    "it is slow, and the user allows it": ({"period": 1.2, "told_period": 0.5}, Promise(20.0, BY_USER), Status.PASS),
+    "it is slow, and the user allows it": (
+        {"period": 1.2, "reported_period": 0.5}, Promise(20.0, BY_USER), Status.PASS
+    ),
     "nobody promises anything": ({"period": 3.0, "tells": False}, Promise(), Status.RECORDED),
 }  # fmt: skip
 
@@ -183,14 +185,14 @@ NEW_NODES: dict[str, tuple[bool, bool | None, Status]] = {
 def test_a_balancer_that_spreads_has_to_use_a_new_node(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the cluster's own did was never asked."""
     monkeypatch.setattr(judging, "ENOUGH", 3.0)
-    several, told, status = NEW_NODES[case]
-    promise = Promise(3.0, "x", told, True, True)
+    several, reported, status = NEW_NODES[case]
+    promise = Promise(3.0, "x", reported, True, True)
     world = World(Balancer.ECMP if several else Balancer.DEFAULT, promise=promise)
     result = replace(world.result(), balancer=Balancer.DEFAULT)
     if several:
         stream = result.seen.vip[FAMILY]
         stream.samples[:] = [each._replace(pod="b1", node="b") if each.pod == "c1" else each for each in stream.samples]
-    judge = Judge(replace(result, seen=replace(result.seen, spreads=told is True)))
+    judge = Judge(replace(result, seen=replace(result.seen, spreads=reported is True)))
     decision = judge.decide(own(What.STEERS))
     assert (decision.status, decision.late) == (status, status is Status.FAIL)
 
@@ -265,7 +267,7 @@ def test_one_wrong_health_check_costs_the_moves_that_it_concerns() -> None:
     steers = judge.decide(check(What.STEERS))
     assert steers.status is Status.PASS
     assert "not judged: the health check of c is wrong from change 4 on" in steers.observed
-    slow = World(health=wrong, period=4.0, told_period=1.0).judge()
+    slow = World(health=wrong, period=4.0, reported_period=1.0).judge()
     assert slow.decide(check(What.BLACK_HOLE)).status is Status.FAIL, "a move before that"
     broken = World(health=lambda _node, _truth: "200").judge().decide(check(What.STEERS))
     assert broken.status is Status.INCONCLUSIVE
@@ -313,7 +315,7 @@ def test_a_balancer_that_knows_no_node_has_no_view() -> None:
     assert Judge(result).decide(check(What.VIEW_CLUSTER, None)).status is Status.FAIL
 
 
-def test_a_vip_that_stays_is_told() -> None:
+def test_a_vip_that_stays_is_reported() -> None:
     for left, status in ((frozenset[str](), Status.PASS), (frozenset({"192.0.2.77"}), Status.FAIL)):
         result = replace(World().result(), views={What.FREED: Health(left, frozenset())})
         decision = Judge(result).decide(check(What.FREED, None))
@@ -327,7 +329,7 @@ def test_what_was_cut_short_does_not_pass_and_still_fails() -> None:
     for what, family in ((What.STEERS, FAMILY), (What.SOURCE, FAMILY), (What.HEALTH, None), (What.PATH, None)):
         decision = judge.decide(check(what, family))
         assert (decision.status, decision.reason) == (Status.INCONCLUSIVE, "only 8 of 10 endpoint changes were made")
-    assert "reference-ecmp: only 8 of 10 endpoint changes were made" in "\n".join(told_of(judge))
+    assert "reference-ecmp: only 8 of 10 endpoint changes were made" in "\n".join(lines_of(judge))
     cut = Judge(replace(World(ignores_health=True).result(), planned=10))
     assert cut.decide(check(What.STEERS)).status is Status.FAIL
     assert Judge(replace(World().result(), planned=8)).decide(check(What.STEERS)).status is Status.PASS
@@ -338,9 +340,9 @@ SPLITS: dict[str, tuple[dict[str, int], dict[str, int], Status, str]] = {
     "equal, of too few": ({"a": 205, "b": 195}, {"a": 2, "b": 1}, Status.INCONCLUSIVE, ""),
     "58:42": ({"a": 1508, "b": 1092}, {"a": 2, "b": 1}, Status.FAIL, ""),
     "62:38, which was called weighed": ({"a": 1612, "b": 988}, {"a": 2, "b": 1}, Status.FAIL, ""),
-    "by the weights that were told": ({"a": 1733, "b": 867}, {"a": 2, "b": 1}, Status.FAIL, WEIGHED),
-    "by weights that nobody told": ({"a": 1733, "b": 867}, {}, Status.FAIL, ""),
-    "by weights that one node told": ({"a": 1733, "b": 867}, {"a": 2}, Status.FAIL, ""),
+    "by the weights that were reported": ({"a": 1733, "b": 867}, {"a": 2, "b": 1}, Status.FAIL, WEIGHED),
+    "by weights that no node reported": ({"a": 1733, "b": 867}, {}, Status.FAIL, ""),
+    "by weights that one node reported": ({"a": 1733, "b": 867}, {"a": 2}, Status.FAIL, ""),
     "against the weights": ({"a": 867, "b": 1733}, {"a": 2, "b": 1}, Status.FAIL, ""),
     "unequal by equal weights": ({"a": 1733, "b": 867}, {"a": 1, "b": 1}, Status.FAIL, ""),
     "one node alone": ({"a": 2600}, {"a": 2, "b": 1}, Status.FAIL, ""),
@@ -417,7 +419,7 @@ def test_one_trouble_where_nothing_is_decided_is_none(what: What) -> None:
 
 
 @pytest.mark.parametrize(("late", "seen"), [(0.0, REHASHED), (1.0, "")])
-def test_what_breaks_while_routes_change_is_told_apart_from_what_a_node_drops(late: float, seen: str) -> None:
+def test_what_breaks_while_routes_change_is_distinguished_from_what_a_node_drops(late: float, seen: str) -> None:
     world = World()
     result = world.result()
     down = next(line for line in Judge(result).lines if line.change.graceful)
@@ -429,12 +431,12 @@ def test_what_breaks_while_routes_change_is_told_apart_from_what_a_node_drops(la
     assert (decision.status, decision.evidence) == (Status.FAIL, seen)
 
 
-def test_of_requests_lost_while_a_pod_served_its_last_it_is_told_when_its_node_said_so() -> None:
+def test_of_requests_lost_while_a_pod_served_its_last_it_is_reported_when_its_node_said_so() -> None:
     """A node that is late to say 503 leaves the balancer no time; one that says so at once has dropped them itself."""
     decision = World(drops_terminating=True).judge().decide(check(What.NO_LOSS))
-    told = re.findall(r"change \d+ \(the node said 503 after (\d+\.\d) s\)", decision.reason)
-    assert told
-    assert all(float(seconds) < 1.0 for seconds in told)
+    times = re.findall(r"change \d+ \(the node said 503 after (\d+\.\d) s\)", decision.reason)
+    assert times
+    assert all(float(seconds) < 1.0 for seconds in times)
 
 
 def test_a_source_in_another_form_is_the_same() -> None:
@@ -480,8 +482,8 @@ def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_by_what_was
 def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     """Of a class of the reference's own it is a fault: that one has promised to leave it."""
     for balancer in SPREADS:
-        told = World(balancer=balancer, loses_source="b").judge().decide(check(What.SOURCE, FAMILY, balancer))
-        assert (told.status, told.evidence) == (Status.FAIL, "")
+        decided = World(balancer=balancer, loses_source="b").judge().decide(check(What.SOURCE, FAMILY, balancer))
+        assert (decided.status, decided.evidence) == (Status.FAIL, "")
     path_checks = [
         path_check for path_check in CHECKS if path_check.subject.what is What.SOURCE and path_check.subject.family
     ]
@@ -492,28 +494,28 @@ def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     assert {path_check.subject.own_service for path_check in path_checks} == {"moves-default", ""}
 
 
-def told_of(judge: Judge) -> list[str]:
+def lines_of(judge: Judge) -> list[str]:
     return summary_lines(summary, Moved({judge.result.balancer: judge.result}))
 
 
 def test_the_section_tells_phases_bound_seed_and_the_worst_event() -> None:
-    text = "\n".join(told_of(World().judge()))
+    text = "\n".join(lines_of(World().judge()))
     for part in ("--seed 7", "trigger to traffic", "bound 3.00 s kept", "the worst event", "call: pod", "N=2"):
         assert part in text
-    assert "EXCEEDED" in "\n".join(told_of(World(period=3.0).judge()))
+    assert "EXCEEDED" in "\n".join(lines_of(World(period=3.0).judge()))
 
 
 def test_the_section_tells_how_often_we_really_asked() -> None:
     result = World().result()
     del result.seen.vip[FAMILY].samples[1::2]
-    text = " ".join("\n".join(told_of(Judge(result))).split())
+    text = " ".join("\n".join(lines_of(Judge(result))).split())
     assert "one request every 40 ms (p95 40 ms), one health check of the suite every 20 ms (p95 20 ms)" in text
 
 
-def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> None:
+def test_a_move_elsewhere_is_counted_once_and_reported_as_the_one_that_went() -> None:
     result = World(elsewhere=True).result()
     lost = sum(not sample.answered for sample in result.seen.vip[FAMILY].samples if sample.started > EVERY)
-    text = "\n".join(told_of(Judge(result)))
+    text = "\n".join(lines_of(Judge(result)))
     assert f": {lost} lost, 0 refused" in text
     line = next(line for line, _ in Judge(result).holes(FAMILY) if line.change.kind is Kind.ELSEWHERE)
     assert line.traffic[FAMILY].losses.count > 0
@@ -524,5 +526,5 @@ def test_a_move_elsewhere_is_counted_once_and_told_as_the_one_that_went() -> Non
         for number, sample in enumerate(stream.samples):
             if change.cause <= sample.started < result.ends[change.number] and not sample.answered:
                 stream.samples[number] = sample._replace(outcome="answered", pod="b1", node="b", source=CLIENT)
-    text = "\n".join(told_of(Judge(result)))
+    text = "\n".join(lines_of(Judge(result)))
     assert "call: pod a1 on node a elsewhere (endpoint change 4)" in text

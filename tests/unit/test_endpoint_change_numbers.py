@@ -32,14 +32,14 @@ def test_a_run_with_several_tests_says_how_often_it_accuses_the_innocent() -> No
     assert "at most 0.60%" in family_wise_words(6, 0.001)
 
 
-def test_the_least_loss_that_is_seen_is_told() -> None:
+def test_the_least_loss_that_is_seen_is_reported() -> None:
     assert least_share(1, 2600, 0.95) == pytest.approx(1 - 0.05 ** (1 / 2600), rel=0.001)
     still = Rest(2600, 0, 2600, 0)
     assert still.least_blamed == 7
     assert Rest(2600, 7, 2600, 0).blames
     assert not Rest(2600, 6, 2600, 0).blames
     assert "a loss of 0.45% or more is detected with a probability of 95%" in still.sees
-    assert "cannot be told from those of the control" in Rest(2600, 0, LEAST_CONTROL - 1, 0).sees
+    assert "cannot be distinguished from the control's" in Rest(2600, 0, LEAST_CONTROL - 1, 0).sees
 
 
 def test_losses_without_a_control_stay_open() -> None:

@@ -110,17 +110,17 @@ def test_a_pods_changes_are_marked_once_each() -> None:
     assert [what for what, _ in marks] == ["ready", "deleting", "unready", "gone"]
 
 
-@pytest.mark.parametrize(("patient", "told"), [(False, "Our own pod p is being evicted"), (True, "")])
+@pytest.mark.parametrize(("patient", "expected"), [(False, "Our own pod p is being evicted"), (True, "")])
 @pytest.mark.parametrize("kind", ["MODIFIED", "DELETED"])
-def test_what_others_do_to_a_pod_spoils_what_was_seen(kind: str, patient: bool, told: str) -> None:
+def test_what_others_do_to_a_pod_spoils_what_was_seen(kind: str, patient: bool, expected: str) -> None:
     gone = pod(False, True)
     gone["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
     fake: Any = FakeCluster([("ADDED", pod(True)), (kind, gone)], [])
     watching = Watching(fake, "ns", {"default": "moves-default"}, patient=patient)
     assert fake.over.acquire(timeout=5)
     assert fake.over.acquire(timeout=5)
-    assert watching.harmed == told
-    with pytest.raises(HarnessError, match=told) if told else contextlib.nullcontext():
+    assert watching.harmed == expected
+    with pytest.raises(HarnessError, match=expected) if expected else contextlib.nullcontext():
         watching.check()
     watching.stop()
 

@@ -1,4 +1,4 @@
-"""Nodes that never have a pod say 503 all the time; any one that says 200 is told, from wherever it was asked."""
+"""Nodes that never have a pod say 503 all the time; any one that says 200 is reported, from wherever it was asked."""
 
 from dataclasses import replace
 
@@ -24,8 +24,8 @@ def of(first: str = "", *, then: str = "503", agents: dict[str, str] | None = No
     like = result.seen.health[Family.IPV4]["c"].samples
     said = [sample._replace(outcome=then if at else first) for at, sample in enumerate(like)]
     health = {Family.IPV4: {**result.seen.health[Family.IPV4], **({"d": Stream("d", 0.02, said)} if first else {})}}
-    told = {node: [Answers(answer, 0.0, 9.0, 10)] for node, answer in (agents or {}).items()}
-    others = Bystanders("moves-default", 3, 1.0, told, len(told), trouble) if told or trouble else None
+    found = {node: [Answers(answer, 0.0, 9.0, 10)] for node, answer in (agents or {}).items()}
+    others = Bystanders("moves-default", 3, 1.0, found, len(found), trouble) if found or trouble else None
     moved = Moved({Balancer.DEFAULT: replace(result, seen=replace(result.seen, health=health))}, bystanders=others)
     return judge_with(CHECK, judges_of(moved), FEATURES, {})
 

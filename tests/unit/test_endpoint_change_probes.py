@@ -82,6 +82,6 @@ def test_connections_that_do_not_end_in_time_are_fewer(monkeypatch: pytest.Monke
     assert len(fake.cancelled) == 3
 
 
-def test_only_weights_that_were_told_are_weights() -> None:
+def test_only_weights_that_were_reported_are_weights() -> None:
     made, _ = observing()
     assert made.weights(["a", "b"], Family.IPV4) == {"a": 2}

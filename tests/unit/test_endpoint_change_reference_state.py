@@ -121,7 +121,7 @@ def test_only_the_cluster_services_that_are_there_are_deleted() -> None:
 
 
 @pytest.mark.parametrize("broken", [ApiError(403, "Forbidden", "no", "DELETE x"), UnreachableError("away")])
-def test_a_service_that_cannot_be_deleted_is_told_in_a_sentence(broken: Exception) -> None:
+def test_a_service_that_cannot_be_deleted_is_reported_in_a_sentence(broken: Exception) -> None:
     def refuse(_path: str) -> None:
         raise broken
 
@@ -133,7 +133,7 @@ def test_a_service_that_cannot_be_deleted_is_told_in_a_sentence(broken: Exceptio
     assert raised.value.hint
 
 
-def test_what_the_api_server_refuses_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_api_server_refuses_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: Any, **_more: Any) -> None:
         raise ApiError(403, "Forbidden", "no", "PATCH pod")
 

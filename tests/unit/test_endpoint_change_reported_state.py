@@ -100,7 +100,7 @@ def test_each_poll_of_a_clouds_tool_has_its_time_and_its_words(tmp_path: Path) -
     assert len(fake.asked) == asked
 
 
-def test_a_login_that_is_missing_is_told_once_and_nobody_is_asked_again(tmp_path: Path) -> None:
+def test_a_login_that_is_missing_is_reported_once_and_nobody_is_asked_again(tmp_path: Path) -> None:
     fake = Fake(tmp_path, "gcloud").when(
         "compute", refused("ERROR: You do not currently have an active account selected.")
     )
@@ -164,8 +164,8 @@ def test_a_view_that_stays_wrong_is_given_as_it_is() -> None:
     asks.look({Balancer.DEFAULT: driver({"worker"})})
     view = asks.views(Balancer.DEFAULT)[What.VIEW_LOCAL]
     assert (view.healthy, view.should) == ({"worker", "worker2"}, {"worker"})
-    told = asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).result()})[-1]
-    assert told.endswith("Local: 2 of 3 (67 %) of the nodes healthy, expected 1 of 3 (33 %)")
+    line = asks.lines({Balancer.DEFAULT: World(Balancer.DEFAULT).result()})[-1]
+    assert line.endswith("Local: 2 of 3 (67 %) of the nodes healthy, expected 1 of 3 (33 %)")
     assert What.VIEW_CLUSTER not in asks.views(Balancer.DEFAULT)
 
 
@@ -245,13 +245,13 @@ def test_polls_are_kept_with_their_times_and_nothing_is_where_nobody_is_asked() 
 # -------------------------------------------------------------------------------------------------------- who is asked
 def test_a_node_that_is_two_targets_is_kept_with_the_worse_ones_word_and_time() -> None:
     said = ((State.UNHEALTHY, "OutOfService", 12.5), (State.HEALTHY, "InService", 99.0))
-    members = tuple(Member("i", "worker", state, told, at=at) for state, told, at in said)
+    members = tuple(Member("i", "worker", state, reported, at=at) for state, reported, at in said)
     view: Any = SimpleNamespace(ask=lambda _service: View("made up", "lb", 1.0, 2.0, members))
     asks = word(view)
     asks.poll(LOCAL)
-    told = asks.polls(Balancer.DEFAULT)[0]
-    assert told.words == {"worker": "OutOfService"}
-    assert told.times == {"worker": 12.5}
+    reported = asks.polls(Balancer.DEFAULT)[0]
+    assert reported.words == {"worker": "OutOfService"}
+    assert reported.times == {"worker": 12.5}
 
 
 def test_on_kind_nobody_is_asked_and_the_references_word_comes_first() -> None:

@@ -158,7 +158,7 @@ def test_all_moves_are_made_followed_and_judged() -> None:
         stream.freeze()
     opened = [(driver.first_pod, -1.0), *driver.opened_last.items()]
     judge = Judge(Result(Balancer.ECMP, driver.seen, driver.changes, driver.ends, opened, counted=driver.counted))
-    assert all(line.told and line.steered(FAMILY) for line in judge.lines if line.must_steer(FAMILY, True))
+    assert all(line.health_followed and line.steered(FAMILY) for line in judge.lines if line.must_steer(FAMILY, True))
     assert not judge.wrong_at_vip[FAMILY]
     assert not judge.wrong_at_ports
     split = driver.counted[FAMILY]

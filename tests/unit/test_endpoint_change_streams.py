@@ -44,7 +44,7 @@ def test_what_has_no_result_for_long_stands_as_pending_while_results_come() -> N
     ]  # fmt: skip
 
 
-def test_what_a_stream_shows_is_told_by_the_last_probes_however_far_a_busy_machine_sends_them_apart() -> None:
+def test_what_a_stream_shows_is_known_by_the_last_probes_however_far_a_busy_machine_sends_them_apart() -> None:
     every_20_ms = Stream("s", 0.02, [lost(0, 9.0), *(ok(n, 9.0 + n / 50) for n in range(1, 50))])
     assert every_20_ms.shows("answered", 10.0)
     assert not Stream("s", 0.02, [*every_20_ms.samples[:-9], lost(41, 9.82)]).shows("answered", 10.0)
@@ -70,7 +70,7 @@ def test_stretches_are_run_lengths() -> None:
     ]
 
 
-def test_the_longest_gap_is_told() -> None:
+def test_the_longest_gap_is_reported() -> None:
     stream = Stream("s", 0.02, [ok(0, 1.0), ok(1, 1.02), ok(2, 1.52)])
     assert stream.longest_gap() == pytest.approx(0.5)
 
@@ -183,7 +183,7 @@ def tenths(since: float, until: float) -> list[float]:
     return [n / 10 for n in range(int(since * 10), int(until * 10))]
 
 
-def test_a_pod_that_answers_shortly_after_its_nodes_503_is_told_from_one_that_goes_on() -> None:
+def test_a_pod_that_answers_shortly_after_its_nodes_503_is_distinguished_from_one_that_goes_on() -> None:
     allowed = {"p": [Span(1.0, 2.0, 2.0)]}
     short = wrong_places(Stream("s", 0.02, [ok(0, 2.5), ok(1, 2.0 + LATE)]), allowed)
     assert [each.late for each in short] == [True, True]

@@ -26,12 +26,12 @@ TESTS = {
 }
 
 
-def test_every_test_was_run_and_none_is_told_that_is_gone() -> None:
+def test_every_test_was_run_and_none_is_listed_that_is_gone() -> None:
     assert {re.sub(r"\[.*", "", key): found["group"] for key, found in TRIED.items()} == TESTS
 
 
 @pytest.mark.parametrize("key", TRIED)
-def test_what_is_told_is_a_sentence_with_an_exit_code(key: str) -> None:
+def test_what_is_reported_is_a_sentence_with_an_exit_code(key: str) -> None:
     found = TRIED[key]
     assert found["code"] in set(ExitCode)
     assert found["code"] != ExitCode.NOT_CONFORMANT, "nothing of this is the product's failure"

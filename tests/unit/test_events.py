@@ -19,7 +19,7 @@ from esipp.scenarios.timeouts import TIMEOUTS
 
 
 class Recording(Run):
-    """A run that keeps the events it is told to record."""
+    """A run that keeps the events it has to record."""
 
     def record(self, record: str, **fields: object) -> None:
         events.extend([f"{fields['phase']}: {fields['name']}"] if record == "event" else [])

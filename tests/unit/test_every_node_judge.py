@@ -52,7 +52,7 @@ def rewritten(row: Dialled) -> tuple[Answer, ...]:
     return tuple(replace(each, classes=NODE, source="10.0.0.5 = node node-5") for each in row.answers)
 
 
-def test_udp_that_one_node_without_a_role_rewrites_is_told_with_its_name() -> None:
+def test_udp_that_one_node_without_a_role_rewrites_is_reported_with_its_name() -> None:
     found = red(changed(seen(), udp_at_the_fifth, rewritten))
     assert set(found) == {"nodes.nodeport.local.udp.ipv4.source"}
     assert "1 of 5 targets differ: node-5 (10.0.0.5): every-node-5 saw 10.0.0.5 = node node-5" in next(
@@ -329,7 +329,7 @@ def test_kube_proxy_elsewhere_is_no_failure() -> None:
     assert status(known, "nodes.proxy-health.ipv4.status") is Status.INCONCLUSIVE
 
 
-def test_why_there_is_no_vip_is_told() -> None:
+def test_why_there_is_no_vip_is_reported() -> None:
     known = seen()
     dialled = tuple(row for row in known.dialled if row.entrance is not Entrance.VIP)
     vip = vip_service(TrafficPolicy.CLUSTER, Protocol.TCP)

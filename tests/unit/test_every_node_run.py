@@ -243,7 +243,7 @@ def test_source_ports_are_of_the_whole_range_for_each_client_from_another_one_on
     assert not any(job.on_a_node for job in asked)
 
 
-def test_a_node_without_an_agent_is_told() -> None:
+def test_a_node_without_an_agent_is_reported() -> None:
     seen, _, _ = survey(sampled=(*NAMES, "e"), absent={"e": "node e has no ready agent"})
     assert (seen.sampled, seen.unasked) == (NAMES, {"e": "node e has no ready agent"})
 

@@ -115,7 +115,7 @@ def test_a_report_tells_the_checks_by_the_reason(tmp_path: Path) -> None:
     }
 
 
-def test_a_report_tells_what_a_told_load_balancer_does_not_carry(tmp_path: Path) -> None:
+def test_a_report_says_what_a_named_load_balancer_does_not_carry(tmp_path: Path) -> None:
     check = next(check for check in all_checks() if check.subject.balanced >= {"udp", "ipv4"})
     given = {name: Feature(True, "there") for name in check.features}
     given[f"{CARRIES}udp"] = Feature(False, "x carries no UDP")

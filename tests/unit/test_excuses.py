@@ -33,8 +33,8 @@ V4 = Family.IPV4
 LOCAL = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"
 SERVICE = "loadbalancer-local-tcp"
 HOSTNAME, PROXY = ({f"load-balancer.ingress.{SERVICE}": way} for way in ("hostname", "Proxy"))
-TOLD_FORWARDER = {"load-balancer.class.told": "forwarder"}
-TOLD_PROXY = {"load-balancer.class.told": "proxy"}
+NAMED_FORWARDER = {"load-balancer.class.named": "forwarder"}
+NAMED_PROXY = {"load-balancer.class.named": "proxy"}
 OWN, OTHERS = CLIENT_ADDRESSES["outside-1"][V4], CLIENT_ADDRESSES["outside-2"][V4]
 NODE, POD = NODE_ADDRESSES[NODES[1]][V4], BACKEND_ADDRESSES[POD_BACKEND][V4]
 HOSTS = NODE_ADDRESSES[NODES[2]][V4]
@@ -75,26 +75,26 @@ def seen(
         ([UNKNOWN], {}, Status.FAIL),
         ([UNKNOWN], {"load-balancer.ingress": "hostname"}, Status.FAIL),
         ([UNKNOWN], {"load-balancer.ingress.loadbalancer-local-udp": "hostname"}, Status.FAIL),
-        ([UNKNOWN], HOSTNAME | TOLD_FORWARDER, Status.FAIL),
-        ([UNKNOWN], PROXY | TOLD_FORWARDER, Status.FAIL),
-        ([UNKNOWN], TOLD_PROXY, Status.FAIL),
-        ([UNKNOWN], HOSTNAME | TOLD_PROXY, Status.KNOWN),
+        ([UNKNOWN], HOSTNAME | NAMED_FORWARDER, Status.FAIL),
+        ([UNKNOWN], PROXY | NAMED_FORWARDER, Status.FAIL),
+        ([UNKNOWN], NAMED_PROXY, Status.FAIL),
+        ([UNKNOWN], HOSTNAME | NAMED_PROXY, Status.KNOWN),
         ([OWN], HOSTNAME, Status.PASS),
         ([OWN], PROXY, Status.PASS),
         ([NODE], HOSTNAME, Status.FAIL),
-        ([NODE], PROXY | TOLD_PROXY, Status.FAIL),
+        ([NODE], PROXY | NAMED_PROXY, Status.FAIL),
         ([GATEWAYS[NODES[0]][V4]], PROXY, Status.FAIL),
         ([POD], HOSTNAME, Status.FAIL),
         ([OTHERS], HOSTNAME, Status.FAIL),
-        ([OTHERS], PROXY | TOLD_PROXY, Status.FAIL),
+        ([OTHERS], PROXY | NAMED_PROXY, Status.FAIL),
         ([OWN, UNKNOWN], HOSTNAME, Status.FLAKY),
-        ([OWN, UNKNOWN], PROXY | TOLD_PROXY, Status.FLAKY),
+        ([OWN, UNKNOWN], PROXY | NAMED_PROXY, Status.FLAKY),
         ([NODE, UNKNOWN], HOSTNAME, Status.FLAKY),
-        ([NODE, UNKNOWN], PROXY | TOLD_PROXY, Status.FLAKY),
+        ([NODE, UNKNOWN], PROXY | NAMED_PROXY, Status.FLAKY),
         ([OTHERS, UNKNOWN], PROXY, Status.FLAKY),
         ([f"203.0.113.{n}" for n in range(1, MANY + 1)], HOSTNAME, Status.FAIL),
         ([f"203.0.113.{n}" for n in range(1, MOST + 2)], HOSTNAME, Status.FAIL),
-        ([f"203.0.113.{n}" for n in range(1, MANY + 1)], PROXY | TOLD_PROXY, Status.KNOWN),
+        ([f"203.0.113.{n}" for n in range(1, MANY + 1)], PROXY | NAMED_PROXY, Status.KNOWN),
     ],
 )
 def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
@@ -103,7 +103,7 @@ def test_behind_a_hostname_or_a_proxy_what_was_seen_at_that_service_decides(
     assert seen(addresses, facts) is status
 
 
-@pytest.mark.parametrize("facts", [HOSTNAME, PROXY, PROXY | TOLD_PROXY])
+@pytest.mark.parametrize("facts", [HOSTNAME, PROXY, PROXY | NAMED_PROXY])
 @pytest.mark.parametrize(
     ("shown", "status"), [([OTHERS], Status.FAIL), ([UNKNOWN, OTHERS], Status.FAIL), ([UNKNOWN], Status.KNOWN)]
 )
@@ -199,7 +199,7 @@ def test_a_pod_that_goes_to_a_hostname_may_be_masqueraded_as_its_own_node_and_no
     path_check = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
     for own, status in ((NODES[2], Status.KNOWN), (NODES[1], Status.FAIL)):
         shown = answer(path_check.subject.path, NODE_ADDRESSES[own][V4])
-        assert verdict(path_check, shown, facts=HOSTNAME | TOLD_FORWARDER).status is status
+        assert verdict(path_check, shown, facts=HOSTNAME | NAMED_FORWARDER).status is status
         assert verdict(path_check, shown, facts=PROXY).status is Status.FAIL, "kube-proxy knows such an address"
 
 
@@ -211,7 +211,7 @@ def test_an_address_that_is_rare_is_no_balancers() -> None:
     assert why_not_its_own({}, known)
 
 
-def test_strangers_are_told_apart_for_checks_that_are_no_path() -> None:
+def test_strangers_are_distinguished_for_checks_that_are_no_path() -> None:
     known = {parse_address(NODE)}
     assert strangers({UNKNOWN: 9}, known) == strangers({UNKNOWN: 4, ANOTHER: 4}, known)
     assert strangers({UNKNOWN: 9}, known).proxied
@@ -222,8 +222,8 @@ def test_strangers_are_told_apart_for_checks_that_are_no_path() -> None:
 
 
 def test_facts_about_services_are_kept_where_they_say_more_than_an_address() -> None:
-    told = {"a": "VIP", "b": "hostname", "c": "Proxy", "d": "none"}
-    facts = ingress_facts(told)
+    ways = {"a": "VIP", "b": "hostname", "c": "Proxy", "d": "none"}
+    facts = ingress_facts(ways)
     assert facts == {"load-balancer.ingress.b": "hostname", "load-balancer.ingress.c": "Proxy"}
     assert "service.load-balancer" in facts_at("b", facts)
     assert "service.load-balancer" not in facts_at("a", facts)
@@ -237,7 +237,7 @@ def test_facts_about_services_are_kept_where_they_say_more_than_an_address() -> 
         ([UNKNOWN], {}, Status.INCONCLUSIVE),
         ([UNKNOWN], HOSTNAME, Status.INCONCLUSIVE),
         ([UNKNOWN], PROXY, Status.KNOWN),
-        ([UNKNOWN], HOSTNAME | TOLD_PROXY, Status.KNOWN),
+        ([UNKNOWN], HOSTNAME | NAMED_PROXY, Status.KNOWN),
         ([OWN], HOSTNAME, Status.PASS),
         ([NODE], {}, Status.FAIL),
         ([OTHERS], {}, Status.FAIL),
@@ -281,7 +281,7 @@ def test_a_reset_is_known_only_while_the_routes_of_that_service_and_family_chang
     assert resets([at], facts={"load-balancer.steered": "no"}) is Status.FLAKY
 
 
-def test_resets_told_as_a_group_are_held_each_against_its_own_time() -> None:
+def test_resets_grouped_are_held_each_against_its_own_time() -> None:
     first = show(ECMP.subject.path, AddressClass.CLIENT, 0)
     good = [show(ECMP.subject.path, AddressClass.CLIENT, seq) for seq in range(3, MANY)]
     two = ((50001, None), (50002, None))
@@ -397,7 +397,7 @@ def test_where_many_ports_are_taken_a_port_that_is_among_them_is_no_evidence() -
 
 # --------------------------------------------------------------------------------------------------- what hangs
 PROXIED = by_id("loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.outside-1-to-vip")
-TOLD_OF = by_id("loadbalancer.reference-proxy-v1.local.several-ports.tcp.ipv4.outside-1-to-vip").subject.path
+REPORTING = by_id("loadbalancer.reference-proxy-v1.local.several-ports.tcp.ipv4.outside-1-to-vip").subject.path
 BALANCER = "172.18.255.1"
 
 
@@ -408,11 +408,11 @@ def hangs(*witnesses: Witness, began: float = 11.0, facts: dict[str, str] | None
         for seq in range(MANY)
     ]
     made[0] = replace(made[0], outcome=Outcome.TIMEOUT, seen=None, echo=None, connected=12.0, ended=22.0)
-    shown = answer(TOLD_OF, BALANCER)
+    shown = answer(REPORTING, BALANCER)
     shown = replace(shown, echo={**(shown.echo or {}), "protocol": "tcp"}, started=began, ended=began + 0.1)
     facts = {"service-proxy": "cilium"} if facts is None else facts
-    told = {PROXIED.subject.path.key: list(witnesses)}
-    return verdict(PROXIED, *made, also=[shown], facts=facts, clocks={"outside-1": 0.0}, witnesses=told).status
+    seen_packets = {PROXIED.subject.path.key: list(witnesses)}
+    return verdict(PROXIED, *made, also=[shown], facts=facts, clocks={"outside-1": 0.0}, witnesses=seen_packets).status
 
 
 def test_a_hung_connection_is_known_only_where_packets_show_its_port_and_another_service_had_it() -> None:

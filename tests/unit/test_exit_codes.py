@@ -54,7 +54,7 @@ def last_record(folder: Path) -> dict[str, object]:
     return record
 
 
-# ------------------------------------------------------------------------------------------------------ what is told
+# --------------------------------------------------------------------------------------------- what the output says
 def subparsers() -> dict[str, argparse.ArgumentParser]:
     action = next(each for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
     return dict(action.choices)
@@ -66,7 +66,7 @@ def codes_in(text: str) -> set[int]:
 
 
 RUNS = {0, 1, 2, 3, 4, 5}
-TOLD = {
+CODES = {
     "run": RUNS, "judge": RUNS, "summary": RUNS, "merge": RUNS, "fetch": RUNS, "images": {0, 2, 4},
     "diff": {0, 1, 2, 3, 4}, "report": {0, 2, 3, 4}, "clean": {0, 2, 3, 4}, "list": {0, 2, 4}, "explain": {0, 2, 4},
     "load-balancers": {0, 2, 4}, "plan": {0, 2, 4}, "doctor": {0, 2, 4}, "init": {0, 2, 4},
@@ -75,14 +75,14 @@ TOLD = {
 
 
 def test_every_command_is_known_here() -> None:
-    assert subparsers().keys() == TOLD.keys()
+    assert subparsers().keys() == CODES.keys()
 
 
-@pytest.mark.parametrize("name", sorted(TOLD))
+@pytest.mark.parametrize("name", sorted(CODES))
 def test_help_tells_the_exit_codes_of_a_command_and_no_others(name: str) -> None:
     text = subparsers()[name].format_help()
     assert "exit codes" in text
-    assert codes_in(text) == TOLD[name]
+    assert codes_in(text) == CODES[name]
 
 
 def test_the_help_of_all_tells_every_code() -> None:
@@ -164,7 +164,7 @@ def test_a_run_ends_with_its_exit_code(way: str, ending: str, code: ExitCode, tm
     done = ended(ending, way, folder)
     assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
     assert done.stderr.count("examined") == 1, "preflight runs once a run"
-    if folder.exists():  # a cluster that is not fit is told before anything is written, by esipp run
+    if folder.exists():  # esipp run reports an unfit cluster before it writes anything
         assert last_record(folder)["exit_code"] == code
         header = json.loads((folder / "ledger.jsonl").read_text().splitlines()[0])
         assert header["bound"] == 7.5, "what the command line says reaches the run"
@@ -263,7 +263,7 @@ def test_a_closed_pipe_changes_no_exit_code(ending: str, code: int, tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full here")
-def test_a_full_disk_behind_standard_output_is_told_and_is_no_success() -> None:
+def test_a_full_disk_behind_standard_output_is_reported_and_is_no_success() -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
         line = [sys.executable, "-m", "esipp", "list"]
         done = subprocess.run(line, cwd=HOUSE, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
@@ -312,7 +312,7 @@ def test_elsewhere_there_are_no_workflow_commands(tmp_path: Path) -> None:
     assert "::stop-commands" not in done.stdout
 
 
-def test_a_job_summary_that_cannot_be_written_is_told_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_job_summary_that_cannot_be_written_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     done = ended("pass", "esipp", tmp_path / "run", GITHUB_STEP_SUMMARY=str(tmp_path / "no" / "where.md"))
     assert done.returncode == ExitCode.CONFORMANT
     assert "no job summary" in done.stdout

@@ -118,7 +118,7 @@ OWN, ANOTHER = "an address of the client's own node", "an address of another nod
         ("clusterip.tcp.ipv4.host-on-other-node-to-clusterip", OWN, ANOTHER),
     ],
 )
-def test_a_host_process_is_told_by_its_nodes_addresses(identity: str, holds: str, fails: str) -> None:
+def test_a_host_process_is_known_by_its_nodes_addresses(identity: str, holds: str, fails: str) -> None:
     good, _, bad = " ".join(explain(by_id(identity)).split()).partition("fails if")
     assert holds in good
     assert fails not in good

@@ -38,19 +38,19 @@ def said(check: str, seen: HealthEvidence, facts: Mapping[str, str] = BOTH) -> V
     return judge_with(health.BY_ID[check], seen, health.FEATURES, facts)
 
 
-def told(question: Question, pods: int) -> HealthEvidence:
-    """The healthy world, where one question is told another count."""
+def counting(question: Question, pods: int) -> HealthEvidence:
+    """The healthy world, where one question is answered with another count."""
     return health.answering(question, health.say(pods, service_name(question.situation), status=200))
 
 
 @pytest.mark.parametrize("part", [About.COUNT, About.WEIGHT])
 def test_a_pod_that_is_counted_for_each_family_is_known_of_cilium(part: About) -> None:
     check = health.about(HERE, part)
-    verdict = said(check, told(HERE, 2))
+    verdict = said(check, counting(HERE, 2))
     assert verdict.status is Status.KNOWN
     assert verdict.reason.startswith("a finding: ")
     assert "getLocalEndpointCount" in titles(verdict.references)
-    assert [said(check, told(HERE, 2), facts).status for facts in OTHERS] == [Status.FAIL, Status.FAIL]
+    assert [said(check, counting(HERE, 2), facts).status for facts in OTHERS] == [Status.FAIL, Status.FAIL]
 
 
 @pytest.mark.parametrize("part", [About.COUNT, About.WEIGHT])
@@ -58,9 +58,9 @@ def test_a_pod_counts_once_for_each_port_and_family_under_cilium(part: About) ->
     several = replace(HERE, situation=Situation.SEVERAL_PORTS)
     check = health.about(several, part)
     assert several.targets == 3
-    assert said(check, told(several, 6)).status is Status.KNOWN
-    assert [said(check, told(several, wrong)).status for wrong in (2, 3, 4, 8)] == [Status.FAIL] * 4
-    assert said(check, told(several, 6), OTHERS[1]).status is Status.FAIL
+    assert said(check, counting(several, 6)).status is Status.KNOWN
+    assert [said(check, counting(several, wrong)).status for wrong in (2, 3, 4, 8)] == [Status.FAIL] * 4
+    assert said(check, counting(several, 6), OTHERS[1]).status is Status.FAIL
 
 
 def test_the_ports_of_the_service_with_several_are_as_many_as_is_said() -> None:
@@ -71,20 +71,20 @@ def test_the_ports_of_the_service_with_several_are_as_many_as_is_said() -> None:
 
 @pytest.mark.parametrize("pods", [0, 3, 4])
 def test_another_count_is_no_finding(pods: int) -> None:
-    assert said(health.about(HERE, About.COUNT), told(HERE, pods)).status is Status.FAIL
+    assert said(health.about(HERE, About.COUNT), counting(HERE, pods)).status is Status.FAIL
 
 
 def test_now_and_then_is_no_finding() -> None:
-    seen = health.answering(HERE, health.honest(HERE), *told(HERE, 2).answers[HERE.key])
+    seen = health.answering(HERE, health.honest(HERE), *counting(HERE, 2).answers[HERE.key])
     assert said(health.about(HERE, About.COUNT), seen).status is Status.FLAKY
 
 
 def test_nodes_without_pods_count_none() -> None:
-    assert said(health.about(BARE, About.COUNT), told(BARE, 1)).status is Status.FAIL
+    assert said(health.about(BARE, About.COUNT), counting(BARE, 1)).status is Status.FAIL
 
 
 def doubled(number: int, wrong: int = 2) -> Any:
-    """A round of the placement trial, one pod on the endpoint node, of which the count is told so often over."""
+    """A round of the placement trial, one pod on the endpoint node, of which each node's count is so much too high."""
     usual = health.played(number)
     there = Followed(None, f"localEndpoints {wrong}")
     counts = {node: there if node[0] is Place.ENDPOINT_NODE else followed for node, followed in usual.count.items()}
@@ -133,7 +133,7 @@ def expired(facts: Mapping[str, str], statuses: Mapping[str, Status], known: Map
     return [each for each in sights(by_claim(BY_ID.values()), facts, verdicts) if each.expired]
 
 
-def test_a_finding_that_is_no_longer_seen_is_told() -> None:
+def test_a_finding_that_is_no_longer_seen_is_reported() -> None:
     ids = [check.id for check in BY_ID.values() if COUNTED_TWICE in check.differences]
     assert ids
     passed = dict.fromkeys(ids, Status.PASS)
@@ -147,8 +147,8 @@ def test_a_finding_that_is_no_longer_seen_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "expected"),
     [(Status.PASS, 1), (Status.FAIL, 1), (Status.UNSUPPORTED, 0), (Status.INCONCLUSIVE, 0)],
 )
-def test_checks_that_could_not_be_asked_tell_nothing(status: Status, told: int) -> None:
-    assert len(expired(BOTH, {health.about(HERE, About.COUNT): status}, {})) == told
+def test_checks_that_could_not_be_asked_tell_nothing(status: Status, expected: int) -> None:
+    assert len(expired(BOTH, {health.about(HERE, About.COUNT): status}, {})) == expected

@@ -57,7 +57,7 @@ def test_a_full_disk_leaves_no_half_report(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_gone_is_told(ran: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_reported(ran: Path, tmp_path: Path) -> None:
     run = read_run(ran)
     run.folder = tmp_path / "gone"
     lines = write_reports(run)

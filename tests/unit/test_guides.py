@@ -51,7 +51,7 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def put(word: str, known: dict[str, str]) -> str:
-    """A word with variables replaced; those that nobody knows are told by a name that fits anywhere."""
+    """A word with variables replaced; unknown ones become a name that fits anywhere."""
     found = re.sub(r"\$\{?(\w+)\}?", lambda match: known.get(match[1], "example"), word)
     return "example" if found in ("…", "") else found.replace("…", "example")
 
@@ -174,7 +174,7 @@ def test_the_profile_of_the_example_says_what_its_documents_say(tmp_path: Path) 
 # -------------------------------------------------------------------------------------------------------- symptoms
 @cache
 def sentences() -> str:
-    """All strings of our source, one a line; what is put into one is told as …"""
+    """All strings of our source, one a line; what is put into one becomes …"""
     found = []
     for path in sorted((HOUSE / "esipp").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

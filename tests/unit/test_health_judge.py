@@ -64,7 +64,7 @@ class Lie:
 
 def header(answer: Answer, name: str, value: str | None) -> Answer:
     """The same answer with another header, or without it."""
-    rest = {key: told for key, told in answer.headers.items() if key != name}
+    rest = {key: each for key, each in answer.headers.items() if key != name}
     return replace(answer, headers=rest | ({name: value} if value is not None else {}))
 
 
@@ -179,9 +179,9 @@ def test_another_client_is_another_question() -> None:
 def test_silence_where_nothing_reaches_the_node_says_nothing(outcome: Outcome) -> None:
     seen = answering(BARE, no_answer(outcome))
     seen.reached[OUTSIDE_1.name, BARE.place, V4] = False
-    told = differing(seen)
-    assert set(told.values()) == {INCONCLUSIVE}
-    assert about(BARE, About.STATUS) in told
+    verdicts = differing(seen)
+    assert set(verdicts.values()) == {INCONCLUSIVE}
+    assert about(BARE, About.STATUS) in verdicts
 
 
 def test_a_refusal_tells_even_where_the_reference_listener_is_silent() -> None:
@@ -269,13 +269,13 @@ PATHS = (
 def test_the_data_path_is_held_against_the_health_check(path: Path) -> None:
     seen = healthy()
     seen.served[path.question.key] = path.dialled
-    told = differing(seen)
+    verdicts = differing(seen)
     check = about(path.question, About.TRUTH)
-    assert told.pop(check) is path.status
+    assert verdicts.pop(check) is path.status
     assert path.words in verdict(BY_ID[check], seen).reason
     answered = any(each.outcome is Outcome.ANSWERED for each in path.dialled)
     controls = path.question == HERE and not answered  # silence elsewhere proves nothing then
-    assert set(told.values()) == ({INCONCLUSIVE} if controls else set())
+    assert set(verdicts.values()) == ({INCONCLUSIVE} if controls else set())
 
 
 @pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.TIMEOUT, Outcome.UNREACHABLE])
@@ -288,18 +288,18 @@ def test_503_may_be_silent_or_refuse(outcome: Outcome) -> None:
 def test_silence_needs_the_same_client_to_be_answered_elsewhere() -> None:
     seen = healthy()
     del seen.served[HERE.key]
-    told = differing(seen)
-    assert told.pop(about(HERE, About.TRUTH)) is ERROR
-    assert told[about(BARE, About.TRUTH)] is INCONCLUSIVE
-    assert all(".ipv4." in name and name.endswith(".truth") for name in told)
+    verdicts = differing(seen)
+    assert verdicts.pop(about(HERE, About.TRUTH)) is ERROR
+    assert verdicts[about(BARE, About.TRUTH)] is INCONCLUSIVE
+    assert all(".ipv4." in name and name.endswith(".truth") for name in verdicts)
 
 
 def test_silence_needs_the_node_to_be_reached() -> None:
     seen = healthy()
     seen.reached[OUTSIDE_1.name, BARE.place, V4] = False
-    told = differing(seen)
-    assert set(told.values()) == {INCONCLUSIVE}
-    assert all(name.endswith("bare-node.truth") for name in told)
+    verdicts = differing(seen)
+    assert set(verdicts.values()) == {INCONCLUSIVE}
+    assert all(name.endswith("bare-node.truth") for name in verdicts)
 
 
 # ----------------------------------------------------------------------------------------------------------- trials
@@ -330,9 +330,9 @@ def test_one_wrong_answer_of_many_is_not_stable(answers: tuple[Answer, ...], sta
 def test_nothing_is_stable_while_nothing_changes() -> None:
     seen = healthy()
     seen.changes = 0
-    told = differing(seen)
-    assert set(told.values()) == {INCONCLUSIVE}
-    assert set(told) == {check.id for check in TRIALS if check.subject.scenario == "stable"}
+    verdicts = differing(seen)
+    assert set(verdicts.values()) == {INCONCLUSIVE}
+    assert set(verdicts) == {check.id for check in TRIALS if check.subject.scenario == "stable"}
 
 
 @pytest.mark.parametrize(
@@ -364,11 +364,11 @@ def test_cordoned_nodes_say_the_same(answers: tuple[Answer, ...], status: Status
 def test_placement_says_how_a_node_was_wrong(followed: Followed, status: Status, words: str) -> None:
     seen = healthy()
     seen.rounds[4] = played(5, bare_node=followed)
-    told = differing(seen)
+    verdicts = differing(seen)
     checks = {
         check.id for check in TRIALS if check.subject.scenario == "placement" and check.subject.place is Place.BARE_NODE
     }
-    assert told == dict.fromkeys((check for check in checks if ".prompt." not in check), status)
+    assert verdicts == dict.fromkeys((check for check in checks if ".prompt." not in check), status)
     said = verdict(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
     assert words in said.reason
     assert said.observed.startswith("19 of 20 rounds right")
@@ -391,8 +391,8 @@ def test_placement_says_nothing_of_nodes_that_nobody_reaches() -> None:
     assert {status for name, status in differing(seen).items() if name not in prompt} == {FAIL}
     for family in Family:
         seen.reached[WATCHER, Place.BARE_NODE, family] = False
-    told = differing(seen)
-    assert {status for name, status in told.items() if "placement" in name} == {INCONCLUSIVE}
+    verdicts = differing(seen)
+    assert {status for name, status in verdicts.items() if "placement" in name} == {INCONCLUSIVE}
 
 
 SILENT_ONCE = Followed(0.2, "503", {"right": 9, "timed out": 1})
@@ -457,7 +457,7 @@ BY_LEAVING = "served by the leaving pod"
 
 
 @pytest.mark.parametrize(
-    ("window", "told"),
+    ("window", "expected"),
     [
         (Leaving((say(1, "x", count=60),), {BY_LEAVING: 60}, 0), {"status": FAIL, "count": FAIL}),
         (Leaving((say(0, "x", status=200, count=60),), {BY_LEAVING: 60}, 0), {"status": FAIL}),
@@ -482,10 +482,10 @@ BY_LEAVING = "served by the leaving pod"
         ),
     ],
 )
-def test_a_terminating_pod_serves_while_its_node_says_503(window: Leaving, told: dict[str, Status]) -> None:
+def test_a_terminating_pod_serves_while_its_node_says_503(window: Leaving, expected: dict[str, Status]) -> None:
     seen = healthy()
     seen.leaving[V4] = window
-    checks = {f"healthcheck.terminating.{claim}.ipv4.endpoint-node": status for claim, status in told.items()}
+    checks = {f"healthcheck.terminating.{claim}.ipv4.endpoint-node": status for claim, status in expected.items()}
     assert differing(seen) == checks
 
 
@@ -632,8 +632,8 @@ def test_answers_that_are_missing_are_held_against_what_the_clients_own_way_lose
 
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
-    told = [verdict(check, healthy()) for check in CHECKS]
-    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
+    verdicts = [verdict(check, healthy()) for check in CHECKS]
+    assert [each.check_id for each in verdicts if each.status is Status.PASS and not each.sees] == []
 
 
 def test_the_edges_of_the_range_are_in_it() -> None:

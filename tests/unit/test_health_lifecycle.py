@@ -58,7 +58,7 @@ def test_an_honest_server_is_conformant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "told"),
+    ("lie", "expected"),
     [
         ("out-of-range", {"allocated": FAIL}),
         ("no-range", {"allocated": OPEN}),
@@ -83,30 +83,30 @@ def test_an_honest_server_is_conformant() -> None:
         ("nodes-fail-us", dict.fromkeys((*LISTENED, "prompt"), OPEN)),
     ],
 )
-def test_a_lie_trips_the_checks_about_it(lie: str, told: dict[str, Status]) -> None:
-    assert noticed(lie) == told
+def test_a_lie_trips_the_checks_about_it(lie: str, expected: dict[str, Status]) -> None:
+    assert noticed(lie) == expected
 
 
 def test_one_port_for_all_is_not_unique() -> None:
-    told = noticed("one-for-all", "hands-out-twice")
-    assert told["unique"] is FAIL
-    assert told["collision"] is FAIL
-    assert "allocated" not in told
+    found = noticed("one-for-all", "hands-out-twice")
+    assert found["unique"] is FAIL
+    assert found["collision"] is FAIL
+    assert "allocated" not in found
 
 
 def test_a_port_for_every_service_is_one_too_many() -> None:
-    told = noticed("gives-to-all")
-    assert (told["not-with-cluster"], told["not-for-nodeport"]) == (FAIL, FAIL)
-    assert "allocated" not in told
+    found = noticed("gives-to-all")
+    assert (found["not-with-cluster"], found["not-for-nodeport"]) == (FAIL, FAIL)
+    assert "allocated" not in found
 
 
 def test_a_server_that_gives_none_leaves_open_what_rests_on_one() -> None:
-    told = noticed("gives-none")
-    failed = {claim for claim, status in told.items() if status is FAIL}
+    found = noticed("gives-none")
+    failed = {claim for claim, status in found.items() if status is FAIL}
     assert {"allocated", "unique"} <= failed
-    assert told["kept-on-update"] is OPEN
+    assert found["kept-on-update"] is OPEN
     refusals = {"refused-with-cluster", "refused-for-nodeport", "immutable"}
-    assert set(told) == {check.subject.claim for check in CHECKS} - {"not-with-cluster", "not-for-nodeport"} - refusals
+    assert set(found) == {check.subject.claim for check in CHECKS} - {"not-with-cluster", "not-for-nodeport"} - refusals
 
 
 def test_without_a_client_outside_the_api_is_judged_all_the_same() -> None:
@@ -145,7 +145,7 @@ def test_a_service_without_ports_takes_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rivals", "told"),
+    ("rivals", "expected"),
     [
         ({"life-chosen": lifecycle.TRIES - 1}, {}),
         (
@@ -157,11 +157,13 @@ def test_a_service_without_ports_takes_none() -> None:
         ({"life-heir": 1}, {"claimable": OPEN, "freed-by-deletion": OPEN}),
     ],
 )
-def test_a_port_that_another_tenant_takes_first_is_no_fault(rivals: dict[str, int], told: dict[str, Status]) -> None:
+def test_a_port_that_another_tenant_takes_first_is_no_fault(
+    rivals: dict[str, int], expected: dict[str, Status]
+) -> None:
     api = FakeApi()
     api.rivals = rivals
     found = differing(HealthEvidence(life=live(api)), CHECKS)
-    assert {name.rpartition(".")[2]: status for name, status in found.items()} == told
+    assert {name.rpartition(".")[2]: status for name, status in found.items()} == expected
 
 
 def test_an_interrupt_ends_it() -> None:
@@ -193,8 +195,8 @@ def test_a_listener_of_another_tenant_is_no_old_one() -> None:
             self.open |= {each["spec"]["healthCheckNodePort"]: name for name, each in self.others.items()}
 
     found = differing(HealthEvidence(life=live(Busy())), CHECKS)
-    told = {name.rpartition(".")[2]: status for name, status in found.items()}
-    assert told == dict.fromkeys(("freed-by-policy", "claimable", "freed-by-deletion"), OPEN)
+    statuses = {name.rpartition(".")[2]: status for name, status in found.items()}
+    assert statuses == dict.fromkeys(("freed-by-policy", "claimable", "freed-by-deletion"), OPEN)
 
 
 # -------------------------------------------------------------------------------------------------- how long it waits

@@ -1,4 +1,4 @@
-"""Placement at random: the same for one seed anywhere, something each round; how nodes that are wrong are told."""
+"""Placement at random: the same for one seed anywhere, something each round; how wrong nodes are reported."""
 
 import json
 import os
@@ -41,20 +41,20 @@ def drawn(seed: int, slots: list[Slot] = SLOTS, rounds: int = ROUNDS) -> list[tu
     return found
 
 
-def told(seed: int) -> str:
+def placement_of(seed: int) -> str:
     """A whole game as text."""
     return json.dumps([[sorted(map(str, after.there)), sorted(map(str, after.ready))] for _, _, after in drawn(seed)])
 
 
 def test_the_seed_alone_decides() -> None:
-    program = "from tests.unit.test_health_placement import told; print(told(7))"
+    program = "from tests.unit.test_health_placement import placement_of; print(placement_of(7))"
     for hashing in ("0", "1", "4242"):
         environment = {**os.environ, "PYTHONHASHSEED": hashing}
         other = subprocess.run(
             [sys.executable, "-c", program], cwd=HOUSE, env=environment, capture_output=True, text=True, check=True
         )
-        assert other.stdout.strip() == told(7)
-    assert len({told(seed) for seed in SEEDS}) == len(SEEDS)
+        assert other.stdout.strip() == placement_of(7)
+    assert len({placement_of(seed) for seed in SEEDS}) == len(SEEDS)
 
 
 @pytest.mark.parametrize("slots", [SLOTS, SLOTS[:4]], ids=["four nodes", "two nodes"])

@@ -40,7 +40,7 @@ def test_what_is_nobodys_fault_breaks_one_trial(broken: Exception, tmp_path: Pat
 
 
 class Recording(Run):
-    """A run that keeps what it is told to record."""
+    """A run that keeps what it has to record."""
 
     def record(self, record: str, **fields: object) -> None:
         recorded.append((record, fields))
@@ -79,7 +79,7 @@ def test_events_of_own_services_run_at_the_same_time_and_are_recorded(run: Run) 
     both = threading.Barrier(2, timeout=10)
     perform(run, "health scenarios", {"placement": both.wait, "lifecycle": both.wait}, Stop())
     assert {kind for kind, _ in recorded} == {"event"}
-    assert {(told["phase"], told["name"], told["touches"]) for _, told in recorded} == {
+    assert {(record["phase"], record["name"], record["touches"]) for _, record in recorded} == {
         ("health scenarios", "placement", "own Services"), ("health scenarios", "lifecycle", "own Services"),
     }  # fmt: skip
 

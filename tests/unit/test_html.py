@@ -1,4 +1,4 @@
-"""report.html: loads nothing, says all, escapes what it is told, and is the same each time."""
+"""report.html: loads nothing, says all, escapes every text, and is the same each time."""
 
 import re
 from dataclasses import replace
@@ -77,9 +77,9 @@ def test_every_check_can_be_reached_with_and_without_scripts() -> None:
     shown = {int(n) for attrs in read.all("a") for n in attrs.get("data-rows", "").split()}
     asked = {n for n, path_check in enumerate(CHECKS) if verdicts()[path_check.id].status is not Status.UNSUPPORTED}
     assert shown == asked
-    told = data_of(page())
-    assert isinstance(told["rows"], list)
-    assert len(told["rows"]) == len(CHECKS)
+    data = data_of(page())
+    assert isinstance(data["rows"], list)
+    assert len(data["rows"]) == len(CHECKS)
 
 
 def test_without_scripts_a_check_that_is_only_recorded_is_not_said_to_be_as_required() -> None:
@@ -130,7 +130,7 @@ def test_the_timeline_shows_what_ran_side_by_side() -> None:
     assert "in 3 phases" in render(run)
 
 
-def test_a_failure_is_told_with_where_to_look_and_how_to_repeat_it() -> None:
+def test_a_failure_is_reported_with_where_to_look_and_how_to_repeat_it() -> None:
     text = page()
     verdict = verdicts()[LOCAL]
     failures = text[text.index('id="failures"') : text.index('id="rows"')]
@@ -144,7 +144,7 @@ def test_the_head_names_each_cause_with_a_link_to_it() -> None:
     text = page()
     head = text[text.index("<header") : text.index("</header>")]
     assert "; expected " in head
-    assert "192.0.2.1 became 10.244.3.1" not in head  # what the judge was not told stands in no verdict
+    assert "192.0.2.1 became 10.244.3.1" not in head  # what the judge was not given stands in no verdict
     for link in re.findall(r'href="#(cause-\d+)"', head):
         assert f'id="{link}"' in text
     assert "cause-1" in head
@@ -159,7 +159,7 @@ def test_causes_that_bind_most_come_first() -> None:
     assert [each.first.id for each in troubles_of(run, run.checks)] == [LOCAL, "other"]
 
 
-def test_an_incomplete_ledger_is_told_loudly_and_nothing_is_green() -> None:
+def test_an_incomplete_ledger_is_reported_loudly_and_nothing_is_green() -> None:
     run = the_run()
     run.verdicts = {name: each for name, each in run.verdicts.items() if each.status is Status.PASS}
     run.trouble, run.end = ["line 7 is cut off"], None
@@ -183,23 +183,23 @@ def test_a_whole_conformant_run_is_green_and_has_no_banner() -> None:
     assert "No check failed" in text
 
 
-def test_a_check_without_a_verdict_is_told_as_such() -> None:
+def test_a_check_without_a_verdict_is_reported_as_such() -> None:
     run = recorded(CHECKS[:3], {CHECKS[0].id: verdicts()[CHECKS[0].id]})
     run.trouble = ["2 checks have no verdict"]
     assert "no verdict" in render(run)
 
 
 def test_what_was_seen_is_at_hand_for_the_drawer() -> None:
-    told = data_of(page())
-    strings = told["strings"]
+    data = data_of(page())
+    strings = data["strings"]
     assert isinstance(strings, list)
-    assert isinstance(told["paths"], list)
-    path = next(each for each in told["paths"] if strings[each[0]] == LOCAL)
+    assert isinstance(data["paths"], list)
+    path = next(each for each in data["paths"] if strings[each[0]] == LOCAL)
     assert len(path[1]) == 2
     assert strings[path[1][0][5]] == "10.244.3.1:5"
     assert strings[path[2][0][3]].startswith("worker, between eth0 and veth1")
-    assert told["addresses"]["10.244.3.1"] == "node worker"  # type: ignore[index]
-    assert told["addresses"]["192.0.2.77"] == "load balancer one"  # type: ignore[index]
+    assert data["addresses"]["10.244.3.1"] == "node worker"  # type: ignore[index]
+    assert data["addresses"]["192.0.2.77"] == "load balancer one"  # type: ignore[index]
 
 
 def test_many_probes_that_show_the_same_are_one() -> None:
@@ -207,8 +207,8 @@ def test_many_probes_that_show_the_same_are_one() -> None:
     odd = probes(LOCAL, 500)
     odd[250] = replace_probe(odd[250])
     run.probes[LOCAL] = odd
-    told = data_of(render(run))
-    strings, paths = told["strings"], told["paths"]
+    data = data_of(render(run))
+    strings, paths = data["strings"], data["paths"]
     assert isinstance(strings, list)
     assert isinstance(paths, list)
     seen = next(each for each in paths if strings[each[0]] == LOCAL)[1]

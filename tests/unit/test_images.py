@@ -63,12 +63,12 @@ def test_text_ends_with_commands(ask: Ask) -> None:
     assert "esipp run --context kind-NAME " in ask()
 
 
-def test_without_a_checkout_that_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_checkout_that_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(images, "HOUSE", tmp_path)
     assert main(["images"]) == ExitCode.USAGE
 
 
-def test_a_registry_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_registry_that_is_none_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["images", "--registry", "https://r.example"]) == ExitCode.USAGE
     assert "is not a valid registry" in capsys.readouterr().err
 

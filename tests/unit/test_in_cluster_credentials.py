@@ -1,4 +1,4 @@
-"""A pod's own credentials: told as a kubeconfig, read anew when the kubelet has written others, and never guessed."""
+"""A pod's own credentials: written as a kubeconfig, read anew when the kubelet has written others, never guessed."""
 
 import json
 import threading
@@ -82,14 +82,14 @@ def test_outside_of_a_pod_it_is_refused(account: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
-def test_a_pod_without_an_account_is_told_which_file_is_missing(account: Path, missing: str) -> None:
+def test_a_pod_without_an_account_hears_which_file_is_missing(account: Path, missing: str) -> None:
     (account / missing).unlink()
     with pytest.raises(PreflightError, match=f"serviceaccount/{missing} is missing") as refused:
         config_of(IN_POD, account)
     assert "automountServiceAccountToken" in refused.value.hint
 
 
-def test_a_pod_where_nothing_can_be_written_is_told(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_where_nothing_can_be_written_is_reported(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read_only(**_: object) -> str:
         raise OSError(30, "Read-only file system")
 

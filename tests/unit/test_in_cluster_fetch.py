@@ -173,7 +173,7 @@ REFUSED = pod({"terminated": {"exitCode": int(ExitCode.USAGE), "reason": "Error"
         ([UnreachableError("refused")], 0, HarnessError, "stopped answering", "up"),
     ],
 )
-def test_what_cannot_be_fetched_is_told_in_a_sentence_with_a_hint(
+def test_what_cannot_be_fetched_is_reported_in_a_sentence_with_a_hint(
     states: list[Any], seconds: float, kind: type[EsippError], sentence: str, hint: str
 ) -> None:
     with pytest.raises(EsippError, match=sentence) as refused:
@@ -250,7 +250,7 @@ def test_a_folder_that_is_there_is_not_overwritten(run: Path, tmp_path: Path) ->
         fetch.fetch(["env"], tmp_path / "mine")
 
 
-def test_without_kubectl_it_is_told(run: Path, tmp_path: Path) -> None:
+def test_without_kubectl_it_is_reported(run: Path, tmp_path: Path) -> None:
     with pytest.raises(PreflightError, match="no no-such-kubectl on PATH"):
         fetch.fetch([str(tmp_path / "no-such-kubectl").rpartition("/")[2]], None)
 
@@ -292,7 +292,7 @@ def test_nothing_is_written_beside_the_folder(
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
+def test_what_is_no_archive_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "bad.tar.gz"
     path.write_bytes(b"\x1f\x8b cut")
     with pytest.raises(HarnessError, match="Cannot unpack"):

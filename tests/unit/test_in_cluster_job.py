@@ -150,7 +150,7 @@ REPORTS = RUN + "(run / 'junit.xml').write_text('<testsuites name=\"of the run\"
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "expected"),
     [
         (REPORTS, "of the run"),
         (REFUSED, "esipp run did not begin."),
@@ -159,7 +159,7 @@ REPORTS = RUN + "(run / 'junit.xml').write_text('<testsuites name=\"of the run\"
     ids=["ended", "refused", "killed"],
 )
 def test_sonobuoy_gets_one_tarball_with_a_junit_file_and_then_the_done_file(
-    script: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results, work = tmp_path / "results", tmp_path / "work"
     work.mkdir()
@@ -174,7 +174,7 @@ def test_sonobuoy_gets_one_tarball_with_a_junit_file_and_then_the_done_file(
         assert Path(junit.name).name == "junit.xml"
         file = tar.extractfile(junit)
         assert file is not None
-        assert told in file.read().decode()
+        assert expected in file.read().decode()
 
 
 def test_the_file_that_is_promised_to_sonobuoy_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,11 +55,11 @@ def test_pods_that_are_what_they_were_say_nothing() -> None:
         ),
     ],
 )
-def test_what_became_of_a_pod_is_told_with_its_node(pods: list[Json], pod_name: str, said: str) -> None:
+def test_what_became_of_a_pod_is_reported_with_its_node(pods: list[Json], pod_name: str, said: str) -> None:
     assert found(*pods).pods == {pod_name: said}
 
 
-def test_an_agent_is_told_by_its_node_which_its_name_does_not_tell() -> None:
+def test_an_agent_is_known_by_its_node_which_its_name_does_not_tell() -> None:
     known = {"agent-x7k2p": identity(there("agent-x7k2p"))}
     assert found(known=known).pods == {
         "agent-x7k2p": "our pod agent-x7k2p on node node-b is gone; its node has been Ready since t0"
@@ -75,7 +75,7 @@ def test_an_agent_is_told_by_its_node_which_its_name_does_not_tell() -> None:
         (READY, ""),
     ],
 )
-def test_a_node_that_an_autoscaler_takes_is_told(now: NodeState | None, said: str) -> None:
+def test_a_node_that_an_autoscaler_takes_is_reported(now: NodeState | None, said: str) -> None:
     harm = found(there("backend"), node_b=now)
     assert harm.nodes == ({"node-b": said} if said else {})
     assert not harm.pods
@@ -174,7 +174,7 @@ def test_the_prober_of_a_client_outside_costs_that_client() -> None:
     assert Harm().with_lost({FAR: DEATH}, CAST) == Harm(clients={"outside-2": DEATH})
 
 
-def test_trials_are_told_of_what_plays_a_part_only() -> None:
+def test_trials_hear_of_what_plays_a_part_only() -> None:
     harm = Harm({"backend": "a", "agent-9": "b"}, {OTHER: "c", "far": "d"}, {"outside-1": "e"})
     assert harm.among(["backend"], [OTHER]).sentences == ["a", "c", "e"]
     with pytest.raises(HarnessError, match="A: esipp cannot judge what it observed meanwhile"):

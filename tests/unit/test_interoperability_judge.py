@@ -75,9 +75,9 @@ def test_a_health_check_that_follows_another_service_once_is_noticed(wrong: obje
     made = seen()
     assert made.neighbours
     made.neighbours.answers[HOME].append(wrong)  # type: ignore[arg-type]
-    told = statuses(made)
-    assert told["interop.neighbours.status.ipv4.endpoint-node"] == "flaky"
-    assert {check for check in told if ".status." in check} == {"interop.neighbours.status.ipv4.endpoint-node"}
+    found = statuses(made)
+    assert found["interop.neighbours.status.ipv4.endpoint-node"] == "flaky"
+    assert {check for check in found if ".status." in check} == {"interop.neighbours.status.ipv4.endpoint-node"}
 
 
 def test_a_bare_node_that_says_200_for_another_services_pod_is_noticed() -> None:
@@ -100,11 +100,11 @@ def test_a_connection_that_another_service_spoils_is_noticed(wrong: object) -> N
     made = seen()
     assert made.neighbours
     made.neighbours.dialled[HOME].append(wrong)  # type: ignore[arg-type]
-    told = statuses(made)
-    assert told.pop("interop.neighbours.served.ipv4.endpoint-node") == "flaky"
+    found = statuses(made)
+    assert found.pop("interop.neighbours.served.ipv4.endpoint-node") == "flaky"
     # where the endpoint's node is lossy, silence elsewhere proves nothing
-    assert set(told) <= checks_of("neighbours", claim="served", family=Family.IPV4)
-    assert set(told.values()) <= {"inconclusive"}
+    assert set(found) <= checks_of("neighbours", claim="served", family=Family.IPV4)
+    assert set(found.values()) <= {"inconclusive"}
 
 
 def test_a_bare_node_that_serves_while_another_service_is_cluster_is_noticed() -> None:
@@ -123,8 +123,8 @@ def test_an_object_that_was_written_is_noticed() -> None:
 
 
 def test_changes_that_did_not_reach_the_nodes_prove_nothing() -> None:
-    told = statuses(changed(changes=[("ready", 1.0)]))
-    assert told == dict.fromkeys(checks_of("neighbours"), "inconclusive")
+    found = statuses(changed(changes=[("ready", 1.0)]))
+    assert found == dict.fromkeys(checks_of("neighbours"), "inconclusive")
 
 
 def test_a_node_that_is_not_reached_proves_nothing() -> None:
@@ -142,12 +142,14 @@ def test_a_client_that_is_masqueraded_on_its_way_to_the_node_proves_nothing() ->
     made.neighbours.ways = made.many.ways = strange
     made.neighbours.dialled[HOME] = [replace(MASQUERADED, count=100)]
     for by_service in made.many.dialled.values():
-        by_service.update({name: [MASQUERADED] for name, told in by_service.items() if told[0].words != SILENCE.words})
-    told = statuses(made)
-    assert told["interop.neighbours.served.ipv4.endpoint-node"] == "inconclusive"
+        by_service.update(
+            {name: [MASQUERADED] for name, found in by_service.items() if found[0].words != SILENCE.words}
+        )
+    found = statuses(made)
+    assert found["interop.neighbours.served.ipv4.endpoint-node"] == "inconclusive"
     for kind in Kind:
         claims = ("preserved",) if kind.is_local else ("answers", "rewritten")
-        assert {told[f"interop.many.{kind.value}.{claim}.endpoint-node"] for claim in claims} == {"inconclusive"}
+        assert {found[f"interop.many.{kind.value}.{claim}.endpoint-node"] for claim in claims} == {"inconclusive"}
 
 
 def test_a_few_answers_prove_nothing() -> None:
@@ -168,8 +170,8 @@ def test_a_broken_prober_is_our_fault() -> None:
     made.neighbours.dialled[HOME].append(BROKEN_PROBER)
     made.neighbours.answers[HOME].append(no_answer(Outcome.ERROR, 1))
     where = "ipv4.endpoint-node"
-    told = {check: status for check, status in statuses(made).items() if status == "error"}
-    assert told == {f"interop.neighbours.{claim}.{where}": "error" for claim in ("status", "document", "served")}
+    errors = {check: status for check, status in statuses(made).items() if status == "error"}
+    assert errors == {f"interop.neighbours.{claim}.{where}": "error" for claim in ("status", "document", "served")}
 
 
 # ------------------------------------------------------------------------------------------------------------- many
@@ -207,8 +209,8 @@ def test_single_connections_that_are_lost_are_held_against_what_the_way_loses() 
 
 
 def test_every_check_that_passes_says_what_it_can_see() -> None:
-    told = [verdict(identity) for identity in CHECKS]
-    assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
+    verdicts = [verdict(identity) for identity in CHECKS]
+    assert [each.check_id for each in verdicts if each.status is Status.PASS and not each.sees] == []
 
 
 @pytest.mark.parametrize("kind", [Kind.BALANCER_LOCAL, Kind.NODE_PORT_LOCAL])
@@ -221,26 +223,26 @@ def test_one_local_service_of_many_that_leaks_at_the_bare_node_is_noticed(kind: 
 @pytest.mark.parametrize("role", [Role.ENDPOINT_NODE, Role.BARE_NODE])
 def test_one_cluster_service_of_many_that_is_silent_or_not_rewritten_is_noticed(kind: Kind, role: Role) -> None:
     stem = f"interop.many.{kind.value}"
-    told = statuses(of_many(kind, role, CLIENT))
-    assert told == {f"{stem}.rewritten.{role.value}": "flaky"}
-    told = statuses(of_many(kind, role, SILENCE))
-    assert told.pop(f"{stem}.answers.{role.value}") == "flaky"
-    assert told.pop(f"{stem}.rewritten.{role.value}") == "flaky"
+    found = statuses(of_many(kind, role, CLIENT))
+    assert found == {f"{stem}.rewritten.{role.value}": "flaky"}
+    found = statuses(of_many(kind, role, SILENCE))
+    assert found.pop(f"{stem}.answers.{role.value}") == "flaky"
+    assert found.pop(f"{stem}.rewritten.{role.value}") == "flaky"
     # silence of Local services proves nothing where Cluster services are silent, too
-    assert set(told.values()) <= {"inconclusive"}
-    assert all(".silent." in check for check in told)
+    assert set(found.values()) <= {"inconclusive"}
+    assert all(".silent." in check for check in found)
 
 
 @pytest.mark.parametrize("proxy", ["cilium", "kube-proxy"])
 def test_cluster_services_that_are_never_rewritten_at_the_pods_own_node_are_known_of_cilium(proxy: str) -> None:
     made = seen()
     assert made.many
-    told = made.many.dialled[Kind.NODE_PORT_CLUSTER, Role.ENDPOINT_NODE]
-    told.update({name: [CLIENT] for name in told})
+    dialled = made.many.dialled[Kind.NODE_PORT_CLUSTER, Role.ENDPOINT_NODE]
+    dialled.update({name: [CLIENT] for name in dialled})
     check = CHECKS["interop.many.nodeport-cluster.rewritten.endpoint-node"]
     known = Status.KNOWN if proxy == "cilium" else Status.FAIL
     assert judge_with(check, made, FEATURES, {"service-proxy": proxy}).status is known
-    told.update({next(iter(told)): [SILENCE]})
+    dialled.update({next(iter(dialled)): [SILENCE]})
     assert judge_with(check, made, FEATURES, {"service-proxy": proxy}).status is Status.FAIL
 
 
@@ -271,7 +273,7 @@ def test_no_services_have_no_ports_of_their_own() -> None:
     assert statuses(made) == {"interop.many.distinct": "inconclusive"}
 
 
-def test_services_that_never_were_programmed_are_not_told_as_if_they_were() -> None:
+def test_services_that_never_were_programmed_are_not_reported_as_if_they_were() -> None:
     made = seen()
     assert made.many
     made.many.late = "gave up: 3 do not answer yet"
@@ -323,7 +325,7 @@ def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None
         check, made = CHECKS[identity], names()
         assert check.subject.client
         assert check.subject.family
-        made.told[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wrong: 20})
+        made.resolved[check.subject.claim, check.subject.client.name, check.subject.family] = Counter({wrong: 20})
         assert statuses(InteroperabilityEvidence(seen().trouble, {}, seen().neighbours, seen().many, made)) == {
             identity: "fail"
         }
@@ -332,7 +334,7 @@ def test_a_name_that_is_resolved_to_anything_else_is_noticed(wrong: str) -> None
 def test_a_name_that_is_sometimes_unknown_is_flaky() -> None:
     made = seen()
     assert made.names
-    made.names.told["headless", "pod-on-bare-node", Family.IPV6]["unresolved (EAI_AGAIN)"] = 1
+    made.names.resolved["headless", "pod-on-bare-node", Family.IPV6]["unresolved (EAI_AGAIN)"] = 1
     assert statuses(made) == {"interop.names.headless.ipv6.pod-on-bare-node": "flaky"}
 
 
@@ -356,7 +358,7 @@ def test_a_pod_that_is_masqueraded_on_the_direct_path_proves_nothing_about_names
 def test_what_was_not_resolved_could_not_be_dialled() -> None:
     made = seen()
     assert made.names
-    made.names.told["dialled", "pod-on-bare-node", Family.IPV4] = Counter({"timeout": 20})
+    made.names.resolved["dialled", "pod-on-bare-node", Family.IPV4] = Counter({"timeout": 20})
     assert statuses(made) == {"interop.names.dialled.ipv4.pod-on-bare-node": "inconclusive"}
 
 

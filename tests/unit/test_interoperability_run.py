@@ -247,7 +247,7 @@ def test_all_that_was_asked_until_then_has_come(came: dict[int, float], *, whole
     assert isolation.is_whole(came, 3.0) is whole
 
 
-def test_a_client_that_is_masqueraded_on_its_way_is_told() -> None:
+def test_a_client_that_is_masqueraded_on_its_way_is_reported() -> None:
     made, _, fake = asker()
     well = listen(made, topology())
     assert set(well.reached.values()) == {True}
@@ -323,7 +323,7 @@ def test_many_are_made_looked_at_and_deleted() -> None:
     assert {len(nodes) for nodes in seen.answers.values()} == {4}, "each in its own family, on every node"
     assert set(seen.gone) == set(seen.names[Kind.BALANCER_LOCAL])
     assert set(cluster.there) == {A, B}
-    assert "do not answer yet" in seen.late, "what never was programmed is not told as if it were"
+    assert "do not answer yet" in seen.late, "what never was programmed is not reported as if it were"
 
 
 def test_all_of_many_are_waited_for_on_every_node_before_they_are_judged() -> None:

@@ -298,7 +298,7 @@ def test_a_record_check_never_fails() -> None:
 
 
 # --------------------------------------------------------------------------------------------- silence and its kinds
-def test_dropped_and_refused_both_count_as_no_answer_and_are_told_apart() -> None:
+def test_dropped_and_refused_both_count_as_no_answer_and_are_distinguished() -> None:
     path_check = by_id(OUTSIDE_BARE)
     assert path_check.subject.accept == NO_ANSWER
     assert verdict(path_check, show(path_check.subject.path, AddressClass.REFUSED)).observed == f"refused x{SAMPLES}"
@@ -389,7 +389,7 @@ def test_a_pass_says_how_much_it_proves() -> None:
     assert (said.reason, said.sees) == ("", say_bound(200))
 
 
-def test_nobodys_address_is_told_as_such() -> None:
+def test_nobodys_address_is_reported_as_such() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     said = verdict(path_check, answer(path_check.subject.path, NOBODY[Family.IPV4]))
     assert "unknown address" in said.observed

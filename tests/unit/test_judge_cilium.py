@@ -66,7 +66,7 @@ def test_clients_outside_at_bare_nodes_are_core_under_cilium_as_well() -> None:
         assert verdict(path_check, show(path_check.subject.path, shown), facts=CILIUM).status is Status.FAIL
 
 
-def test_a_proxy_is_told_a_nodes_address_where_pods_are_masqueraded_on_their_way_out() -> None:
+def test_a_proxy_reports_a_nodes_address_where_pods_are_masqueraded_on_their_way_out() -> None:
     path_check = by_id(
         "loadbalancer.reference-proxy-xff.local.several-ports.tcp.ipv4.pod-on-endpoint-node-to-vip.port-http"
     )
@@ -112,7 +112,7 @@ def test_a_service_without_a_policy_that_keeps_the_source_is_known_of_dsr_alone(
     assert verdict(path_check, show(path_check.subject.path, DROPPED), facts=DSR).status is Status.FAIL
 
 
-def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_that_cilium_is_told_and_no_other() -> None:
+def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_of_cilium_s_configuration() -> None:
     path_check = by_id("loadbalancer.cluster.tcp.ipv4.backend-to-vip")
     assert verdict(path_check, answer(path_check.subject.path, LOOPBACK), facts=CILIUM).status is Status.KNOWN
     assert verdict(path_check, show(path_check.subject.path, OTHER), facts=CILIUM).status is Status.FAIL, (
@@ -121,7 +121,7 @@ def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_that_cilium_is
     assert verdict(path_check, answer(path_check.subject.path, LOOPBACK)).status is Status.FAIL, "no Cilium"
     found = CILIUM | {"cilium.loopback.ipv4": "169.254.7.7"}
     assert verdict(path_check, answer(path_check.subject.path, LOOPBACK), facts=found).status is Status.FAIL, (
-        "not the one it is told"
+        "not the one it is configured with"
     )
     newer = by_id("loadbalancer.cluster.tcp.ipv6.backend-to-vip")
     assert (

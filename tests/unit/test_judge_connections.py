@@ -124,7 +124,7 @@ def test_a_fault_at_one_entry_is_named() -> None:
     assert said.reason.startswith("at bare-node: ")
 
 
-def test_connections_that_wait_for_a_busy_pod_are_told_and_excuse_late_ones_of_that_time() -> None:
+def test_connections_that_wait_for_a_busy_pod_are_reported_and_excuse_late_ones_of_that_time() -> None:
     assert "waited once they were accepted" in judged(NODE_PORT + "late", 60, again=0, waited=True).observed
     check = BY_ID[NODE_PORT + "late"]
     made = {key: many(path, right(check, path), 60, again=0) for key, path in members(check).items()}

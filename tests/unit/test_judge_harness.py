@@ -126,7 +126,7 @@ def test_a_source_port_twice_is_one_connection_less() -> None:
     assert judge(path_check, changed_evidence({control.key: twice})).status is Status.ERROR
 
 
-def test_a_source_port_twice_is_found_among_what_is_told_as_groups() -> None:
+def test_a_source_port_twice_is_found_among_what_is_grouped() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
     one = show(path_check.subject.path, AddressClass.CLIENT)
     for again, status in ((0, Status.PASS), (1, Status.PASS), (10, Status.PASS), (11, Status.ERROR)):
@@ -154,7 +154,7 @@ def test_the_later_of_two_connections_from_one_port_is_set_aside() -> None:
         path_check, changed_evidence({path_check.subject.path.key: twice, **listeners(path_check, 100)}, samples=100)
     )
     assert (said.status, said.shown) == (Status.PASS, (AddressClass.CLIENT,))
-    assert sum(said.tally.values()) == 100, "what was seen is told all the same"
+    assert sum(said.tally.values()) == 100, "what was seen is reported all the same"
 
 
 def listeners(path_check: PathCheck, count: int) -> dict[str, list[Observation]]:

@@ -26,7 +26,7 @@ def proxied(path_check: PathCheck, **echo: object) -> Observation:
 
 
 @pytest.mark.parametrize("identity", [FORWARDED_FOR, PROXIED.format("v1"), PROXIED.format("v2")])
-def test_the_client_told_in_a_header_is_preserved_out_of_band(identity: str) -> None:
+def test_the_client_reported_in_a_header_is_preserved_out_of_band(identity: str) -> None:
     path_check = by_id(identity)
     said = verdict(path_check, proxied(path_check))
     assert said.status is Status.PASS
@@ -44,7 +44,7 @@ def test_a_wrong_address_in_a_header_fails(identity: str, address: str) -> None:
     assert OWN in said.reason
 
 
-def test_one_wrongly_told_of_many_is_flaky() -> None:
+def test_one_wrong_report_of_many_is_flaky() -> None:
     path_check = by_id(FORWARDED_FOR)
     wrong = proxied(path_check, **header(path_check.subject.reported, "203.0.113.7"))
     said = verdict(path_check, group(proxied(path_check), 199), group(wrong, 1))

@@ -87,19 +87,21 @@ def test_a_contradiction_that_is_set_aside_is_not_judged_as_the_products() -> No
 
 def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
     path_check = by_id(OUTSIDE_LOCAL)
-    apart = Witness(path_check.subject.path.key, 3, False, "not told apart: ...", doubt="not told apart: ...")
+    apart = Witness(path_check.subject.path.key, 3, False, "ambiguous: ...", doubt="ambiguous: ...")
     seen = {
         path_check.subject.path.key: [*(Witness(path_check.subject.path.key, seq, True) for seq in range(3)), apart]
     }
     said = verdict(path_check, *sampled(path_check.subject.path, 4), witnesses=seen, blind="")
     assert said.status is Status.PASS
     assert said.witnesses == (
-        "echo server, and packets of 3 of 200 connections; the packets of 1 more cannot be told apart from others"
+        "echo server, and packets of 3 of 200 connections; the packets of 1 more cannot be distinguished from others"
     )
     alone = verdict(
         path_check, *sampled(path_check.subject.path, 4), witnesses={path_check.subject.path.key: [apart]}, blind=""
     )
-    assert alone.witnesses == "echo server only: the packets of 1 of its connections cannot be told apart from others"
+    assert (
+        alone.witnesses == "echo server only: the packets of 1 of its connections cannot be distinguished from others"
+    )
 
 
 def delivered(path_check: PathCheck) -> dict[str, list[Witness]]:

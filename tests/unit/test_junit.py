@@ -109,7 +109,7 @@ def test_red_is_what_the_exit_code_says(
         (verdict(Status.FLAKY, Level.EXTENDED), "skipped", "extended check is flaky: expected"),
     ],
 )
-def test_a_verdict_is_told_with_its_reason(healthy: Path, given: Verdict, tag: str, said: str) -> None:
+def test_a_verdict_is_reported_with_its_reason(healthy: Path, given: Verdict, tag: str, said: str) -> None:
     run = ended(healthy, given)
     root = ElementTree.fromstring(junit.render(run))  # noqa: S314 - our own
     case = next(case for case in root.iter("testcase") if case.attrib["name"] == run.checks[0].id)
@@ -171,7 +171,7 @@ def test_the_file_is_there_and_red_before_anything_is_done(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("error", [PreflightError("No <cluster>.", "start one."), HarnessError("It broke.", "again.")])
-def test_an_error_of_ours_is_told_in_the_file(tmp_path: Path, error: EsippError) -> None:
+def test_an_error_of_ours_is_reported_in_the_file(tmp_path: Path, error: EsippError) -> None:
     file = tmp_path / "junit.xml"
     with pytest.raises(type(error)), junit.promised(str(file)):
         raise error

@@ -144,5 +144,5 @@ def test_claims_that_differ_in_facts_are_apart() -> None:
         (ANYWHERE, "any"),
     ],
 )
-def test_where_a_claim_is_made_is_told(claim: KnownDifference, words: str) -> None:
+def test_where_a_claim_is_made_is_reported(claim: KnownDifference, words: str) -> None:
     assert claim.where == words

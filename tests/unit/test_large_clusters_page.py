@@ -12,7 +12,7 @@ FOUND = records.read(MEASURED)
 
 
 def test_calls_do_not_follow_the_number_of_nodes() -> None:
-    """What was kept is held to what is told of it: a page of pods more, and one wait more or less."""
+    """What was kept is held to what the page says of it: a page of pods more, and one wait more or less."""
     calls = [sum(each["calls"].values()) for each in FOUND]
     assert FOUND[-1]["nodes"] == 30 * FOUND[0]["nodes"]
     assert max(calls) - min(calls) <= 3

@@ -163,7 +163,7 @@ def test_the_testbed_holds_one_from_the_namespace_on_until_it_is_struck(monkeypa
     assert at_removal == [0], "nothing is renewed any more in a namespace that goes"
 
 
-def test_this_machine_is_told_from_others() -> None:
+def test_this_machine_is_distinguished_from_others() -> None:
     assert leases.machine() == leases.machine()
     assert len(leases.machine()) == 16
 

@@ -102,7 +102,7 @@ def test_before_the_first_phase_there_is_something_to_draw() -> None:
     assert "0 checks" in words(drawn(Progress().snapshot(), 80))
 
 
-def test_a_phase_that_broke_off_is_not_told_as_done() -> None:
+def test_a_phase_that_broke_off_is_not_reported_as_done() -> None:
     assert "interrupted" in done_line(Phase("set-up", "x", 3, whole=False), 80).plain
     assert "interrupted" not in done_line(Phase("set-up", "x", 3), 80).plain
 

@@ -49,9 +49,9 @@ KNOWN = all_profiles()
 # ------------------------------------------------------------------------------------------------------ whose nodes
 def node(provider: str = "", kubelet: str = "v1.36.1", **labels: str) -> Json:
     spec = {"providerID": provider} if provider else {}
-    told = {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}
+    labelled = {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}
     return {
-        "metadata": {"name": "n", "labels": told},
+        "metadata": {"name": "n", "labels": labelled},
         "spec": spec,
         "status": {"nodeInfo": {"kubeletVersion": kubelet}},
     }
@@ -167,7 +167,7 @@ def test_which_load_balancer_is_found(platform: str, workloads: list[str], servi
     assert how
 
 
-def test_how_it_was_decided_is_told() -> None:
+def test_how_it_was_decided_is_reported() -> None:
     seen = detect(KNOWN, KIND, ["metallb-system/controller", "metallb-system/speaker"])
     facts = seen.facts()
     assert (facts["platform"].value, facts["platform"].decided) == ("kind", "providerID kind:// of 2 nodes")
@@ -183,7 +183,7 @@ def test_how_it_was_decided_is_told() -> None:
     assert (nothing.fact.value, nothing.fact.decided) == ("unknown", "no known load balancer on kind")
 
 
-def test_what_is_told_overrides_what_is_found_and_the_fact_says_both() -> None:
+def test_what_is_named_overrides_what_is_found_and_the_fact_says_both() -> None:
     seen = detect(KNOWN, GKE, [], named("gke-rbs"))
     assert seen.profiles == (named("gke-rbs"),)
     assert seen.fact.decided == "--provider; detected: gke-legacy (the default on gke)"
@@ -208,7 +208,7 @@ def test_a_provider_that_cannot_be_is_a_finding() -> None:
         "(kubelet version …-eks-… of 1 node)"
     ]
     assert of_words(named_as("aks", BARE)) == [], "nobody knows what these are"
-    assert of_words(detect(KNOWN, EKS, [])) == [], "nothing was told"
+    assert of_words(detect(KNOWN, EKS, [])) == [], "nothing was named"
 
 
 def test_another_one_than_is_found_is_a_finding() -> None:
@@ -249,7 +249,7 @@ def counted(**local: int) -> Behaviour:
 
 
 @pytest.mark.parametrize(
-    ("internal", "vips", "told_of"),
+    ("internal", "vips", "expected"),
     [
         (True, ["10.1.2.3", "100.64.0.9", "2600:1901::1"], ""),
         (True, ["10.1.2.3", "34.90.1.2", "34.90.1.2"], "34.90.1.2"),
@@ -257,11 +257,11 @@ def counted(**local: int) -> Behaviour:
     ],
 )
 def test_a_public_address_where_load_balancers_were_to_be_internal_is_a_finding(
-    internal: bool, vips: list[str], told_of: str
+    internal: bool, vips: list[str], expected: str
 ) -> None:
     found = [each.sentence for each in of_internal(internal, vips)]
-    assert found == [each for each in found if f"have public addresses: {told_of};" in each]
-    assert bool(found) is bool(told_of)
+    assert found == [each for each in found if f"have public addresses: {expected};" in each]
+    assert bool(found) is bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -496,13 +496,13 @@ def test_what_became_of_our_services_is_a_fact_and_may_be_a_finding(tmp_path: Pa
     assert run.facts["load-balancer.profile"].value == "gke-rbs"
 
 
-def test_how_each_service_is_announced_and_what_was_told_of_its_class_are_facts(tmp_path: Path) -> None:
+def test_how_each_service_is_announced_and_its_named_class_are_facts(tmp_path: Path) -> None:
     run, facts = settled(tmp_path / "a", named_as("gke-rbs", GKE), service(PROXY_MODE), ingress="hostname")
     assert facts["load-balancer.ingress.service-0"] == "hostname"
-    assert facts["load-balancer.class.told"] == run.facts["load-balancer.class.told"].value == "forwarder"
+    assert facts["load-balancer.class.named"] == run.facts["load-balancer.class.named"].value == "forwarder"
     _, facts = settled(tmp_path / "b", detect(KNOWN, KIND, []), service(PROXY_MODE), ingress="Proxy")
     assert facts["load-balancer.ingress.service-0"] == "Proxy"
-    assert "load-balancer.class.told" not in facts, "a profile that was only found decides nothing"
+    assert "load-balancer.class.named" not in facts, "a profile that was only found decides nothing"
     _, facts = settled(tmp_path / "c", detect(KNOWN, KIND, []), service({}), ingress="VIP")
     assert "load-balancer.ingress.service-0" not in facts
 
@@ -537,7 +537,7 @@ def test_services_of_another_class_say_nothing_of_the_clusters_own(tmp_path: Pat
 
 
 # ------------------------------------------------------------------------------------------------------ the reports
-def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> None:
+def test_a_contradiction_is_reported_once_wherever_people_read(tmp_path: Path) -> None:
     sentence = "gke-rbs is a forwarder; under Local pods saw others (203.0.113.9), as behind a proxy"
     said: list[str] = []
 
@@ -550,9 +550,9 @@ def test_a_contradiction_is_told_once_wherever_people_read(tmp_path: Path) -> No
     run = made(tmp_path / "run", more=note, provider="gke-rbs")
     assert run.notes == [(ABOUT, sentence), ("components", "a note of another kind")]
     assert said == [f"{ABOUT}: {sentence}", "components: a note of another kind"]
-    told = [line for line in summary(run) if line.strip().startswith("load balancer profile: ")]
-    assert len(told) == 1
-    assert sentence.split(";")[0] in told[0]
+    lines = [line for line in summary(run) if line.strip().startswith("load balancer profile: ")]
+    assert len(lines) == 1
+    assert sentence.split(";")[0] in lines[0]
     assert "under Local pods saw others" in markdown(run)
     assert not any("another kind" in line for line in summary(run))
     assert run.header["provider"] == "gke-rbs"
@@ -575,7 +575,7 @@ BGP, L2 = "metallb.io/v1beta1/bgpadvertisements", "metallb.io/v1beta1/l2advertis
         ({}, "metallb-bgp or metallb-l2"),
     ],
 )
-def test_by_which_protocol_metallb_announces_is_told_by_its_objects(objects: dict[str, bool], names: str) -> None:
+def test_by_which_protocol_metallb_announces_is_known_by_its_objects(objects: dict[str, bool], names: str) -> None:
     seen = detect(KNOWN, KIND, METALLB, objects=objects)
     assert seen.fact.value == names
     assert look_again(KNOWN, seen, METALLB, [service(annotations=POOL)]).fact.value == names
@@ -617,7 +617,7 @@ SERVER = ["--server", "https://192.0.2.1", "--pool", "192.0.2.0/28"]
 
 
 def runs_with(*options: str) -> dict[str, Any]:
-    return dict(parse([*SERVER, *options]).told())
+    return dict(parse([*SERVER, *options]).as_json())
 
 
 @pytest.mark.parametrize("name", ["reference-forward", "reference-proxy"])

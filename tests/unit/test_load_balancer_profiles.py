@@ -227,7 +227,7 @@ def test_a_name_that_nobody_has_is_refused_before_the_cluster_is_asked(tmp_path:
     assert Settings("x", provider="a b.toml").repeat.endswith("--provider 'a b.toml'")
 
 
-# ------------------------------------------------------------------------------------------------- what is told of them
+# ----------------------------------------------------------------------------------------- what the pages say of them
 def test_every_footnote_of_the_page_leads_somewhere() -> None:
     page = PAGE.read_text()
     named_, used = set(re.findall(r"^\[\^(\d+)\]:", page, re.MULTILINE)), set(re.findall(r"\[\^(\d+)\](?!:)", page))

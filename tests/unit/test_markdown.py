@@ -56,15 +56,15 @@ def bare(text: str) -> str:
 )  # fmt: skip
 @pytest.mark.parametrize("escape", [code, table_cell, prose])
 def test_no_text_means_anything(escape: type[str], text: str) -> None:
-    told = str(escape(text))
-    assert "\n" not in told
-    assert "\r" not in told
-    assert len(told) < 650
-    rest = bare(told)
+    escaped = str(escape(text))
+    assert "\n" not in escaped
+    assert "\r" not in escaped
+    assert len(escaped) < 650
+    rest = bare(escaped)
     assert not LINKED.search(rest)
     assert not re.search(r"[<>\[\]*_~$&!|]", rest)
-    told.encode()
-    assert not re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", told)
+    escaped.encode()
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", escaped)
 
 
 def test_a_bar_never_divides_a_path_check() -> None:
@@ -116,7 +116,7 @@ def test_the_table_has_every_profile_and_level_that_was_asked(tmp_path: Path) ->
     assert {profile for profile, _ in counted} == {"ClusterIP", "NodePort", "LoadBalancer"}
 
 
-def test_known_differences_and_what_was_not_tested_are_told(tmp_path: Path) -> None:
+def test_known_differences_and_what_was_not_tested_are_reported(tmp_path: Path) -> None:
     said = failing(
         Status.KNOWN, reason="the kernel does so", references=(Reference("torvalds/linux#1"),), nature="known defect"
     )
@@ -155,7 +155,7 @@ def hundreds(statuses: tuple[Status, ...]) -> dict[str, tuple[PathCheck, Status]
 
 
 def test_the_page_is_short_however_much_went_wrong(tmp_path: Path) -> None:
-    """Each check with a cause of its own, all that can be told is told, and all of it is hostile and long."""
+    """Each check with a cause of its own, all that can be reported is, and all of it is hostile and long."""
     statuses = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE, Status.KNOWN, Status.UNSUPPORTED)
     said = {
         name: verdict(
@@ -202,7 +202,7 @@ def test_the_same_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
     assert render(read_run(tmp_path)) == render(read_run(tmp_path))
 
 
-def test_that_load_balancers_are_internal_is_told_however_many_facts_there_are(tmp_path: Path) -> None:
+def test_that_load_balancers_are_internal_is_reported_however_many_facts_there_are(tmp_path: Path) -> None:
     def tell(run: Run) -> None:
         for number in range(3 * MOST_FACTS):
             run.fact(f"a-{number:03}", "x", "made up")

@@ -47,7 +47,7 @@ def test_columns_of_one_name_get_the_run_and_one_ledger_named_twice_is_one() -> 
     ]
 
 
-def test_two_ledgers_of_one_run_are_told_apart() -> None:
+def test_two_ledgers_of_one_run_are_distinguished() -> None:
     one, other = lane("kind", P), killed(lane("kind", P))
     other.sha256 = "cut off"
     assert [each.name for each in merge([one, other]).columns] == [
@@ -169,9 +169,9 @@ def test_every_form_says_the_same_and_none_is_taken_over() -> None:
     assert page.count('<strong class="v v-fail">!</strong>') == 1
     assert "\x1b" not in as_text(report(merged))
     assert "NONCONFORMANT" in as_markdown(report(merged))
-    told = json.loads(as_json(merged))
-    assert told["rows"][0] == {"id": "a", "suite": "source_ip", "level": "core", "verdicts": ["fail", None]}
-    assert told["exit_code"] == 1
+    data = json.loads(as_json(merged))
+    assert data["rows"][0] == {"id": "a", "suite": "source_ip", "level": "core", "verdicts": ["fail", None]}
+    assert data["exit_code"] == 1
 
 
 # ------------------------------------------------------------------------------------------------------ parts
@@ -251,9 +251,9 @@ def test_every_path_check_that_is_not_green_is_explained_once() -> None:
         "known (allowed): as reported | {'checks': '1 in x v1.36.3, 1 in y v1.36.3', 'see': 'an/issue#1'} | a.1",
         "unsupported: needs it | {'checks': '1 in x v1.36.3'} | a.2",
     ]
-    told = json.loads(as_json(merge([one, two])))["reasons"]
-    assert [each["verdict"] for each in told] == ["fail", "known", "unsupported"]
-    assert told[1]["rows"] == {"x v1.36.3": ["a.1"], "y v1.36.3": ["a.1"]}
+    data = json.loads(as_json(merge([one, two])))["reasons"]
+    assert [each["verdict"] for each in data] == ["fail", "known", "unsupported"]
+    assert data[1]["rows"] == {"x v1.36.3": ["a.1"], "y v1.36.3": ["a.1"]}
 
 
 def test_what_failed_alike_has_one_reason_whatever_was_measured() -> None:
@@ -271,7 +271,7 @@ def test_where_all_is_green_nothing_needs_a_reason() -> None:
     assert why(lane("x", P, P)) == ["Every check of every run passed."]
 
 
-def test_a_contradiction_is_flaky_and_told() -> None:
+def test_a_contradiction_is_flaky_and_reported() -> None:
     runs = [
         run_of([said("a", P, observed="the client")], name="1"),
         run_of([said("a", F, observed="a node")], name="2"),
@@ -282,7 +282,7 @@ def test_a_contradiction_is_flaky_and_told() -> None:
     assert "pass in run 1, fail in run 2" in as_text(report(merged))
 
 
-def test_a_part_that_was_told_not_to_ask_contradicts_nobody() -> None:
+def test_a_part_that_must_not_ask_contradicts_nobody() -> None:
     without = said("a", U, left_out=True)
     runs = [run_of([without], name="1"), run_of([said("a", P)], name="2")]
     merged = merge_shards(runs)

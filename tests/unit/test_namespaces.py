@@ -45,7 +45,7 @@ def test_an_api_server_that_is_away_is_waited_for(troubles: list[Exception]) -> 
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422])
-def test_a_refusal_is_told(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_reported(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "FORGOTTEN", 0.0)
     do = failing(refusal(status), UnreachableError("asked again"))
     with pytest.raises(ApiError) as refused:
@@ -53,13 +53,13 @@ def test_a_refusal_is_told(status: int, monkeypatch: pytest.MonkeyPatch) -> None
     assert refused.value.status == status
 
 
-def test_one_that_stays_away_is_told() -> None:
+def test_one_that_stays_away_is_reported() -> None:
     with pytest.raises(UnreachableError):
         insist(failing(*[UnreachableError("away")] * 10_000), QUICK)
 
 
 class Slow:
-    """A namespace whose pod goes only when it is told to without grace; or never."""
+    """A namespace whose pod goes only when it is deleted without grace; or never."""
 
     context = "home"
 
@@ -107,7 +107,7 @@ def test_a_service_that_a_killed_run_kept_by_its_finalizer_goes(monkeypatch: pyt
     assert patched == [{"metadata": {"finalizers": ["cloud.example/lb"]}}], "others' finalizers stay"
 
 
-def test_what_holds_a_namespace_is_told() -> None:
+def test_what_holds_a_namespace_is_reported() -> None:
     with pytest.raises(HarnessError) as stuck:
         remove_namespace(cast(Cluster, Slow(goes=False)), "esipp-x", Budget("gone", 0.0))
     assert stuck.value.sentence.endswith("s: pods. has 1 resource instances.")
@@ -126,13 +126,13 @@ def test_a_refusal_while_it_goes_is_not_the_last_word() -> None:
     assert not refusals
 
 
-@pytest.mark.parametrize(("status", "told"), [(409, False), (422, True)])
-def test_one_that_is_going_already_need_not_be_deleted(status: int, told: bool) -> None:
+@pytest.mark.parametrize(("status", "expected"), [(409, False), (422, True)])
+def test_one_that_is_going_already_need_not_be_deleted(status: int, expected: bool) -> None:
     class Going(Slow):
         def delete(self, path: str, *, grace: int | None = None) -> None:
             if path.endswith("esipp-x"):
                 raise refusal(status)
             self.pods.clear()
 
-    with pytest.raises(ApiError) if told else contextlib.nullcontext():
+    with pytest.raises(ApiError) if expected else contextlib.nullcontext():
         remove_namespace(cast(Cluster, Going(goes=True)), "esipp-x")

@@ -1,4 +1,4 @@
-"""NetworkPolicies that others put into our namespace are lifted, or told; nothing is done where there are none."""
+"""NetworkPolicies that others put into our namespace are lifted, or reported; nothing is done where there are none."""
 
 import sys
 from dataclasses import replace
@@ -61,12 +61,12 @@ def test_they_are_lifted_by_one_that_allows_everything() -> None:
     check(cast(Cluster, api), "esipp-x", lifted=True)
 
 
-def test_where_ours_is_refused_that_is_told() -> None:
+def test_where_ours_is_refused_that_is_reported() -> None:
     with pytest.raises(HarnessError, match="has the NetworkPolicy deny of someone else"):
         lifted(Api("deny", refuses=True))
 
 
-def test_one_that_came_while_we_looked_is_told() -> None:
+def test_one_that_came_while_we_looked_is_reported() -> None:
     with pytest.raises(HarnessError, match="added the NetworkPolicy late"):
         check(cast(Cluster, Api("late")), "esipp-x", lifted=False)
 
@@ -81,7 +81,7 @@ def test_one_that_came_while_we_looked_is_told() -> None:
         (UnreachableError("away"), "away"),
     ],
 )
-def test_that_they_cannot_be_seen_is_told(trouble: Exception | None, why: str) -> None:
+def test_that_they_cannot_be_seen_is_reported(trouble: Exception | None, why: str) -> None:
     class Mute(Api):
         def list(self, collection: str) -> list[dict[str, Any]]:
             if trouble:

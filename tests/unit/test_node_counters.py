@@ -17,7 +17,7 @@ def test_counters_are_hexadecimal_and_of_each_cpu() -> None:
     assert found == Tracking({"insert_failed": 18, "drop": 1, "early_drop": 3}, 100, 1000)
 
 
-def test_only_what_was_lost_meanwhile_is_told() -> None:
+def test_only_what_was_lost_meanwhile_is_reported() -> None:
     before = {name: Tracking.read(printed((5, 5, 5))) for name in ("a", "b")}
     after = {"a": Tracking.read(printed((5, 5, 5))), "b": Tracking.read(printed((5, 9, 6))), "c": before["a"]}
     assert losses(before, after) == {
@@ -25,7 +25,7 @@ def test_only_what_was_lost_meanwhile_is_told() -> None:
     }
 
 
-def test_a_table_that_is_nearly_full_is_told() -> None:
+def test_a_table_that_is_nearly_full_is_reported() -> None:
     calm, full = (Tracking.read(printed((0, 0, 0), entries=entries)) for entries in (899, 900))
     assert losses({"a": calm}, {"a": calm}) == {}
     assert losses({"a": calm}, {"a": full}) == {"a": "900 of at most 1,000 entries are in use"}

@@ -162,7 +162,7 @@ def test_without_load_balancers_no_service_asks_for_one() -> None:
     others = {name for name in asking if made[name]["spec"].get("loadBalancerClass", "").startswith("esipp.dev/")}
     assert asking == others, "the reference load balancer is not the cluster's own"
     assert made["neighbour-loadbalancer"]["spec"]["type"] == "LoadBalancer", (
-        "its policy flips beside the others all the same"
+        "its policy changes beside the others all the same"
     )
     assert "loadBalancerClass" not in world.services()["neighbour-loadbalancer"]["spec"]
 

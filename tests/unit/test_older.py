@@ -1,33 +1,51 @@
-"""Ledgers recorded before: what only their second record of evidence had is in the evidence of their judge."""
+"""Older ledgers: facts, notes and fields that had other names are read by those of today."""
 
-import json
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
-from esipp.checks.disruption import Disruption, Proof
-from esipp.ledger.codec import judged
-from esipp.ledger.reading import read_run
-from esipp.ledger.run import Run, Settings
-from esipp.scenarios.continuity.evidence import ContinuityEvidence
-from esipp.scenarios.health.evidence import HealthEvidence as Health
-from tests.unit.world import CHECKS
+import pytest
 
-PROOF = Proof(Disruption.CORDON, "node-a", "no pod was scheduled", 1.0, 2.0, 3.0, 4.0)
+from esipp.ledger.codec import judged, read_judged
+from esipp.ledger.older import FIELDS, Older, fact
+from esipp.scenarios.endpoint_change.evidence import Answers, Bystanders, Moved
+from tests.unit.rejudging_world import seen
 
 
-def test_what_only_the_second_record_had_is_in_the_evidence(tmp_path: Path) -> None:
-    run = Run(Settings("kind-test", image="x", out=str(tmp_path)), say=lambda _: None)
-    run.begin(CHECKS[:1], left_out=0)
-    run.evidence("health_checks", "disrupted", **PROOF.as_json())
-    run.evidence("continuity", "settings", spacing=0.1, timeout=3.0, clock_uncertainty=0.0007, trouble="")
-    run.record("judged", **judged("health_checks", Health(changes=7)))
-    run.record("judged", **judged("continuity", ContinuityEvidence(serves=7.0)))
-    run.end()
-    ledger = tmp_path / "ledger.jsonl"
-    header, *rest = ledger.read_text().splitlines()
-    ledger.write_text("\n".join([json.dumps(json.loads(header) | {"schema": 5}), *rest, ""]))
-    read = read_run(tmp_path)
-    assert read.unread == {}
-    assert read.evidence_of(Health) == Health(changes=7, proofs=[PROOF])
-    assert read.evidence_of(ContinuityEvidence) == ContinuityEvidence(
-        serves=7.0, spacing=0.1, timeout=3.0, uncertainty=0.0007
-    )
+@pytest.mark.parametrize(
+    ("old", "today"),
+    [
+        ("load-balancer.class.told", "load-balancer.class.named"),
+        ("surroundings.network-policies", "environment.network-policies"),
+        ("kubernetes", "kubernetes"),
+    ],
+)
+def test_a_fact_has_its_name_of_today(old: str, today: str) -> None:
+    record = {"record": "fact", "at": 1.0, "name": old, "value": "a", "decided": "b"}
+    assert fact(old) == today
+    assert Older().today(record) == record | {"name": today}
+
+
+def test_a_note_about_the_environment_is_found() -> None:
+    record = {"record": "note", "at": 1.0, "about": "surroundings", "note": "a"}
+    assert Older().today(record)["about"] == "environment"
+
+
+def back(data: Any, where: tuple[str, ...], old: str, new: str) -> int:
+    """Give a field its old name back, wherever it stands; how often."""
+    if not where:
+        data[old] = data.pop(new)
+        return 1
+    first, *rest = where
+    return sum(back(each, tuple(rest), old, new) for name, each in data.items() if each and first in ("*", name))
+
+
+@pytest.mark.parametrize("suite", sorted(FIELDS))
+def test_the_fields_of_evidence_have_their_names_of_today(suite: str) -> None:
+    evidence = seen()[suite]
+    if isinstance(evidence, Moved):
+        evidence = replace(evidence, bystanders=Bystanders("s", 1, 0.5, {"a": [Answers("503", 0.0, 9.0, 10)]}, 1))
+    record = {"record": "judged"} | judged(suite, evidence)
+    for where, old, new in FIELDS[suite]:
+        assert back(record["seen"], where, old, new), f"nothing is at {where}"
+    today = Older().today(record)["seen"]
+    assert judged(suite, read_judged(suite, today)) == judged(suite, evidence)

@@ -6,7 +6,7 @@ from esipp.probing.outside import _why
 
 
 @pytest.mark.parametrize(
-    ("complaint", "told"),
+    ("complaint", "expected"),
     [
         (
             "Unable to find image 'a/b:c' locally\ndocker: Error response from daemon: no such host.\n\n"
@@ -20,5 +20,5 @@ from esipp.probing.outside import _why
         ("", "no reason given."),
     ],
 )
-def test_the_last_line_tells(complaint: str, told: str) -> None:
-    assert _why(complaint) == told
+def test_the_last_line_tells(complaint: str, expected: str) -> None:
+    assert _why(complaint) == expected

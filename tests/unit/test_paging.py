@@ -23,7 +23,7 @@ TOO_OLD = (
 
 
 class Server:
-    """Nodes in pages, as an API server answers; its tokens expire as often as it is told to."""
+    """Nodes in pages, as an API server answers; its tokens expire as often as the test wants."""
 
     def __init__(self, count: int, expires: int = 0, status: int = 410) -> None:
         self.names = [f"node-{number:04}" for number in range(count)]
@@ -47,10 +47,10 @@ class Server:
         return 200, {"kind": "NodeList", "metadata": {"resourceVersion": "7", **more}, "items": items or None}
 
     def ask(self, query: Mapping[str, str]) -> Json:
-        code, told = self.answer(query)
+        code, document = self.answer(query)
         if code != 200:
-            raise ApiError(code, told["reason"], told["message"], "GET /api/v1/nodes")
-        return told
+            raise ApiError(code, document["reason"], document["message"], "GET /api/v1/nodes")
+        return document
 
 
 def names(items: list[Json]) -> list[str]:
@@ -88,7 +88,7 @@ def test_a_list_that_has_become_too_old_begins_anew_and_at_last_is_asked_for_who
     assert not any(each.get("continue") == "inconsistent" for each in server.asked)
 
 
-def test_another_refusal_is_told() -> None:
+def test_another_refusal_is_reported() -> None:
     with pytest.raises(ApiError, match="InternalError"):
         listed(Server(PAGE + 1, expires=1, status=500).ask, {})
 
@@ -117,8 +117,8 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Server, Cluster]]:
         def do_GET(self) -> None:
             where = urlsplit(self.path)
             version = 200, {"gitVersion": "v1.36.0"}
-            code, told = version if where.path == "/version" else server.answer(dict(parse_qsl(where.query)))
-            body = json.dumps(told).encode()
+            code, document = version if where.path == "/version" else server.answer(dict(parse_qsl(where.query)))
+            body = json.dumps(document).encode()
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -133,8 +133,8 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Server, Cluster]]:
     kubeconfig = tmp_path / "kubeconfig"
     context = {"name": "home", "context": {"cluster": "c", "user": "u"}}
     where = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{http.server_port}"}}
-    told = {"apiVersion": "v1", "kind": "Config", "clusters": [where], "contexts": [context], "users": []}
-    kubeconfig.write_text(json.dumps({**told, "users": [{"name": "u", "user": {}}]}))
+    document = {"apiVersion": "v1", "kind": "Config", "clusters": [where], "contexts": [context], "users": []}
+    kubeconfig.write_text(json.dumps({**document, "users": [{"name": "u", "user": {}}]}))
     try:
         yield server, Cluster("home", str(kubeconfig))
     finally:
@@ -146,5 +146,5 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Server, Cluster]]:
 def test_a_cluster_lists_in_pages_and_counts_every_answer(nodes: tuple[Server, Cluster]) -> None:
     server, cluster = nodes
     assert names(cluster.list("/api/v1/nodes", labelSelector="a=b")) == server.names
-    assert cluster.calls.told() == {"list nodes": len(server.asked), "get /version": 1}
+    assert cluster.calls.counts() == {"list nodes": len(server.asked), "get /version": 1}
     assert len(server.asked) == 5, "two before it was too old, three after that"

@@ -131,9 +131,9 @@ def test_paths_that_answer_are_bounded_by_their_protocol_and_silent_ones_are_not
     prober, all_of_them = probers()
     seen = fly(all_of_them, a_plan(*paths), paths, 7, brief=True, answering=set(paths[:2]))
     assert {path: len(made) for path, made in seen.items()} == dict.fromkeys(paths, 7)
-    told = {job.key: job for job in prober.jobs}
-    assert [told[path.key].parallel for path in paths] == [PARALLEL[Protocol.TCP], PARALLEL[Protocol.UDP], 0]
-    assert [told[path.key].timeout for path in paths] == [ANSWER_TIMEOUT, ANSWER_TIMEOUT, JUDGED_TIMEOUT]
+    jobs = {job.key: job for job in prober.jobs}
+    assert [jobs[path.key].parallel for path in paths] == [PARALLEL[Protocol.TCP], PARALLEL[Protocol.UDP], 0]
+    assert [jobs[path.key].timeout for path in paths] == [ANSWER_TIMEOUT, ANSWER_TIMEOUT, JUDGED_TIMEOUT]
     assert all(job.brief and job.count == 7 for job in prober.jobs)
 
 
@@ -144,7 +144,7 @@ def test_without_knowledge_all_start_at_once() -> None:
     assert {job.parallel for job in prober.jobs} == {0}
 
 
-def test_each_path_that_has_landed_is_told_once() -> None:
+def test_each_path_that_has_landed_is_reported_once() -> None:
     paths = [path_check.subject.path for path_check in OUTSIDE]
     landed: list[tuple[str, int]] = []
     _, all_of_them = probers()

@@ -108,7 +108,7 @@ def test_no_report_at_all(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- the table of specs
-def test_names_are_told_apart() -> None:
+def test_names_are_distinguished() -> None:
     assert len(BY_NAME) == len(SPECS)
 
 

@@ -18,7 +18,7 @@ from esipp.checks.reference import Reference
 from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.report.rendering.terminal import as_lines
 from esipp.report.terminal import failures, summary
-from tests.unit.recorded_world import recorded, told_checks
+from tests.unit.recorded_world import recorded, recorded_checks
 
 OTHERS = [check for check in all_checks() if not is_about(check, OnPath)]
 
@@ -114,7 +114,7 @@ def test_every_check_says_what_it_requires_what_must_be_seen_and_what_trips_it()
 
 
 def test_requirements_name_neither_family_nor_client() -> None:
-    """Checks that differ only there are told as one."""
+    """Checks that differ only there become one line."""
     for check in OTHERS:
         for word in ("IPv4", "IPv6", "outside-1", "pod-on-other-node", "host-on-other-node"):
             assert word not in check.requirement, check.id
@@ -125,10 +125,10 @@ def verdict(check: Check, status: Status) -> Verdict:
     return give_verdict(check, Known({}, {}), lambda: decided(status))
 
 
-def test_failures_of_one_requirement_are_told_together() -> None:
+def test_failures_of_one_requirement_are_joined() -> None:
     checks = [Plain(id=f"a.{number}") for number in range(9)] + [Plain(id="b", requirement="Something else holds")]
     verdicts = {check.id: replace(verdict(check, Status.FAIL), likely=check.fails_if) for check in checks}
-    lines = as_lines(failures(told_checks(checks), verdicts, "esipp run --context x"))
+    lines = as_lines(failures(recorded_checks(checks), verdicts, "esipp run --context x"))
     text = "\n".join(lines)
     assert text.count("FAIL (core)") == 2
     assert "8 more checks with this requirement" in text
@@ -139,7 +139,9 @@ def test_failures_of_one_requirement_are_told_together() -> None:
 
 def test_a_check_that_could_not_be_decided_names_no_likely_break() -> None:
     check = Plain(id="a")
-    text = "\n".join(as_lines(failures(told_checks([check]), {"a": verdict(check, Status.INCONCLUSIVE)}, "esipp run")))
+    text = "\n".join(
+        as_lines(failures(recorded_checks([check]), {"a": verdict(check, Status.INCONCLUSIVE)}, "esipp run"))
+    )
     assert text.strip().startswith("INCONCLUSIVE (core) a")
     assert "likely" not in text
 

@@ -98,7 +98,7 @@ def test_the_many_services_are_counted_where_their_checks_are_asked() -> None:
         assert "more Services" not in text(less)
 
 
-def test_what_a_covering_design_saves_is_told() -> None:
+def test_what_a_covering_design_saves_is_reported() -> None:
     made = of("metallb-l2", suite("vantages"))
     (each,) = made.designs.values()
     assert 0 < 10 * each.asked.connections < each.product.connections
@@ -128,17 +128,18 @@ def test_what_is_not_carried_is_unsupported() -> None:
     assert any(check.id.startswith("nodeport.local.tcp.ipv6") for check in made.asked), "only VIPs are not carried"
 
 
-def test_what_was_only_found_is_not_told_what_it_cannot_carry() -> None:
+def test_what_was_only_found_does_not_limit_what_it_carries() -> None:
     made = imagine(Asked(named("gce"), CHECKS))
     found = {name: each for name, each in made.features.items() if not name.startswith(CARRIES)}
-    told, unsaid = (Ground("RUN", "image", made.nodes, made.roles, each) for each in (made.features, found))
+    stated, unsaid = (Ground("RUN", "image", made.nodes, made.roles, each) for each in (made.features, found))
     sure, guess = (
-        work_of(CHECKS, ground, [named("gce")], 200, 30, sure=sure) for ground, sure in ((told, True), (unsaid, False))
+        work_of(CHECKS, ground, [named("gce")], 200, 30, sure=sure)
+        for ground, sure in ((stated, True), (unsaid, False))
     )
     assert any("gce does not support SCTP" in why for why in sure.unsupported)
     assert not any("gce does not support SCTP" in why for why in guess.unsupported)
     assert any(limit.why == "gce does not support SCTP" and checks for limit, checks in guess.limited), (
-        "told all the same"
+        "reported all the same"
     )
     assert len(guess.asked) > len(sure.asked)
 
@@ -149,8 +150,8 @@ def test_what_was_only_found_is_not_told_what_it_cannot_carry() -> None:
 def test_a_run_and_a_plan_take_the_same_checks_for_unsupported(profile: LoadBalancer) -> None:
     planned = plan(Asked(profile, CHECKS, families=BOTH))
     by_plan = {check.id for why, checks in planned.unsupported.items() if CARRIES in why for check in checks}
-    told = features_of(profile)  # all else that a run's checks need is there
-    everything = {name: Feature(True, "there") for check in CHECKS for name in check.features} | told
+    features = features_of(profile)  # all else that a run's checks need is there
+    everything = {name: Feature(True, "there") for check in CHECKS for name in check.features} | features
     by_run = {check.id for check in CHECKS if missing_features(check, everything)}
     predicted_of_a_guess = {
         check.id
@@ -168,7 +169,7 @@ def test_a_run_and_a_plan_take_the_same_checks_for_unsupported(profile: LoadBala
         assert f"{profile.name} does not support" in verdict.reason
 
 
-def test_what_was_found_silences_no_check_and_what_was_told_does() -> None:
+def test_what_was_found_silences_no_check_and_what_was_named_does() -> None:
     assert features_of(None) == {}
     assert set(features_of(named("gce"))) == {"load-balancer.carries.sctp", "load-balancer.carries.ipv6"}
 
@@ -246,7 +247,7 @@ def test_one_host_port_serves_one_service_on_k3s() -> None:
 
 
 # --------------------------------------------------------------------------------------------- time, and what is left
-def test_the_time_follows_from_what_is_told() -> None:
+def test_the_time_follows_from_what_is_reported() -> None:
     made = of("eks-nlb-instance", suite("convergence"), moves=10)
     parts = {part.name: part.seconds for part in made.parts}
     assert parts["endpoint changes"] == pytest.approx(75 + 10 * 50), "10 moves, each 30 s down and 20 s up"
@@ -312,8 +313,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].startswith("plan for       aks: AKS")
     assert all(len(line) <= 100 for line in lines)
     assert main(["plan", "--provider", "aws-clb", "--format", "json", "loadbalancer.local.tcp"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["bound"], told["waiting"]) == (70.0, {"vip": 900.0, "answers": 600.0, "removal": 900.0})
+    data = json.loads(capsys.readouterr().out)
+    assert (data["bound"], data["waiting"]) == (70.0, {"vip": 900.0, "answers": 600.0, "removal": 900.0})
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ def test_the_command_refuses(words: list[str], capsys: pytest.CaptureFixture[str
     assert "hint:" in capsys.readouterr().err
 
 
-def test_of_a_large_cluster_the_agents_are_told_and_bounded() -> None:
+def test_of_a_large_cluster_the_agents_are_reported_and_bounded() -> None:
     small, large = of("metallb-l2", nodes=3), of("metallb-l2", nodes=300)
     assert (small.made.agents, small.made.nodes) == (4, 4), "with the control plane's"
     assert (large.made.agents, large.made.nodes) == (DEFAULT_NODES, 301)
@@ -354,11 +355,11 @@ def test_the_sample_that_is_asked_for_is_the_plans(capsys: pytest.CaptureFixture
     assert "(40 of them agents, for 301 nodes)" in said
     assert said.endswith("--provider metallb-l2 --sample-nodes 40 --seed 7")
     assert main([*words, "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["made"]["agents"], told["sample_nodes"], told["seed"]) == (40, 40, 7)
+    data = json.loads(capsys.readouterr().out)
+    assert (data["made"]["agents"], data["sample_nodes"], data["seed"]) == (40, 40, 7)
 
 
-def test_agents_that_nobody_admits_are_not_told() -> None:
+def test_agents_that_nobody_admits_are_not_reported() -> None:
     assert "each of which takes a kubectl" not in text(of("metallb-l2", nodes=300, without=("host-network",)))
 
 

@@ -26,7 +26,7 @@ WRONG = re.compile(
 
 
 @pytest.mark.parametrize(
-    ("number", "words", "told"),
+    ("number", "words", "expected"),
     [
         (0, ("row",), "0 rows"),
         (1, ("check",), "1 check"),
@@ -37,13 +37,13 @@ WRONG = re.compile(
         (1, ("binding check was", "binding checks were"), "1 binding check was"),
     ],
 )
-def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], told: str) -> None:
-    assert counted(number, *words) == told
-    assert told == f"{number} {form(number, *words)}"
+def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], expected: str) -> None:
+    assert counted(number, *words) == expected
+    assert expected == f"{number} {form(number, *words)}"
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "expected"),
     [
         (Status.FAIL, "1 check fails"),
         (Status.FLAKY, "1 check is flaky"),
@@ -52,10 +52,10 @@ def test_a_number_and_what_it_counts(number: int, words: tuple[str, ...], told: 
         (Status.PASS, "the one core check that could run is as required"),
     ],
 )
-def test_the_last_word_of_one_check(status: Status, told: str) -> None:
+def test_the_last_word_of_one_check(status: Status, expected: str) -> None:
     check = next(check for check in some_checks() if check.level is Level.CORE)
     one = verdict(check, status)
-    assert conclude([one], 0, Binding.CORE).why == told
+    assert conclude([one], 0, Binding.CORE).why == expected
     if status is not Status.PASS:
         said = conclude([one, one], 0, Binding.CORE).why
         assert said.startswith("2 ")
@@ -69,15 +69,15 @@ def test_one_core_check_that_was_left_out() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.KNOWN, Status.UNSUPPORTED, Status.INCONCLUSIVE])
-def test_a_run_of_one_check_is_told_in_the_singular(status: Status, tmp_path: Path) -> None:
+def test_a_run_of_one_check_is_reported_in_the_singular(status: Status, tmp_path: Path) -> None:
     check = next(check for check in some_checks() if check.level is Level.CORE)
     run = made(tmp_path / "run", [check], failing(status, reason="it does so", references=(Reference("x"),)))
-    told = [*summary(run), markdown.render(run), junit.render(run), *github.annotations(run)]
-    assert any("1 check" in text for text in told)
-    assert [found[0] for text in told for found in WRONG.finditer(text)] == []
+    texts = [*summary(run), markdown.render(run), junit.render(run), *github.annotations(run)]
+    assert any("1 check" in text for text in texts)
+    assert [found[0] for text in texts for found in WRONG.finditer(text)] == []
 
 
-def test_a_plan_of_one_check_is_told_in_the_singular() -> None:
+def test_a_plan_of_one_check_is_reported_in_the_singular() -> None:
     check = next(check for check in all_checks() if check.id == "loadbalancer.local.tcp.ipv4.outside-1-to-vip")
     for profile in ("metallb-l2", "eks-nlb-instance"):
         said = " ".join(as_text(document(plan(Asked(named(profile), [check])))).split())

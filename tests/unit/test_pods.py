@@ -27,7 +27,7 @@ KILLED = {"lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "expected"),
     [
         (pod(), ""),
         (pod(metadata={"deletionTimestamp": "t1"}), "is being deleted"),
@@ -44,21 +44,23 @@ KILLED = {"lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
         ),
     ],
 )
-def test_what_became_of_a_pod(now: Json, told: str) -> None:
-    assert changed(now, KNOWN) == told
+def test_what_became_of_a_pod(now: Json, expected: str) -> None:
+    assert changed(now, KNOWN) == expected
 
 
-@pytest.mark.parametrize(("lost", "told"), [("Ready", "was temporarily not ready"), ("PodScheduled", "")])
-def test_a_pod_whose_node_was_lost_for_a_while_is_told_although_its_containers_ran_on(lost: str, told: str) -> None:
+@pytest.mark.parametrize(("lost", "expected"), [("Ready", "was temporarily not ready"), ("PodScheduled", "")])
+def test_a_pod_whose_node_was_lost_for_a_while_is_reported_although_its_containers_ran_on(
+    lost: str, expected: str
+) -> None:
     now = pod(also=[{"type": "PodScheduled", "status": "True", "lastTransitionTime": "t0"}])
     known = identity(now)
     for condition in now["status"]["conditions"]:
         if condition["type"] == lost:
             condition["lastTransitionTime"] = "t1"
-    assert changed(now, known).partition(" (")[0] == told
+    assert changed(now, known).partition(" (")[0] == expected
 
 
-def test_a_program_that_ends_at_once_is_told_as_it_ended() -> None:
+def test_a_program_that_ends_at_once_is_reported_as_it_ended() -> None:
     looping = {"image": "a/b:c", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}}
     with pytest.raises(HarnessError) as raised:
         is_ready(pod(ready=False, container=looping | KILLED))

@@ -1,4 +1,4 @@
-"""Steady services while neighbours flip: the source IP judge's word holds, if the neighbours really flipped."""
+"""Steady services while neighbours change: the source IP judge's word holds, if the neighbours really changed."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from esipp.checks.policy_change import (
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.policy_change.changes import read_kept, read_port
 from esipp.scenarios.policy_change.evidence import Neighbour, PolicyChangeEvidence, Window
-from esipp.scenarios.policy_change.isolation import FLIPS
+from esipp.scenarios.policy_change.isolation import CHANGES
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
 from esipp.scenarios.policy_change.sections import summary
 from esipp.scenarios.policy_change.timeline import PolicyAction
@@ -36,7 +36,7 @@ TOGETHER = [check for check in CHECKS if is_about(check, IsolatedConnections)]
 HEALTH = [check for check in CHECKS if is_about(check, IsolatedHealth)]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features} | CELL_FEATURES
 STARTS = (10.0, 11.0, 18.5)
-"""By the client's clock, which is two seconds ahead: the last is after all flips."""
+"""By the client's clock, which is two seconds ahead: the last is after all changes."""
 
 SAMPLES = len(STARTS)
 
@@ -58,13 +58,13 @@ def at(made: Observation, seq: int) -> Observation:
 
 
 def neighbour(first: float) -> Neighbour:
-    flips = [
-        PolicyAction(n, CLUSTER if n % 2 else LOCAL, first + 1.6 * n, 0.0, "", 0) for n in range(1, FLIPS // 2 + 1)
+    changes = [
+        PolicyAction(n, CLUSTER if n % 2 else LOCAL, first + 1.6 * n, 0.0, "", 0) for n in range(1, CHANGES // 2 + 1)
     ]
-    flips = [replace(flip, policy=flip.to.value) for flip in flips]
+    changes = [replace(change, policy=change.to.value) for change in changes]
     bare = [Sample(n, n, n + 0.1, outcome) for n, outcome in enumerate(("timeout", "answered", "timeout"))]
     port = [Sample(n, n, n + 0.1, outcome) for n, outcome in enumerate(("200", "200", "refused"))]
-    return Neighbour(flips, CLUSTER.value, frozen(Stream("bare", 1, bare)), {0: frozen(Stream("port", 1, port))})
+    return Neighbour(changes, CLUSTER.value, frozen(Stream("bare", 1, bare)), {0: frozen(Stream("port", 1, port))})
 
 
 def window(**observations: list[Observation]) -> Window:
@@ -87,19 +87,19 @@ def test_where_nothing_is_disturbed_everything_passes() -> None:
     assert set(statuses(window()).values()) == {Status.PASS}
 
 
-def test_one_answer_by_a_masqueraded_source_is_found_and_told_by_the_flip_before_it() -> None:
+def test_one_answer_by_a_masqueraded_source_is_found_and_reported_by_the_change_before_it() -> None:
     check = next(r for r in STEADY if r.id == "beside.nodeport.local.tcp.ipv4.outside-1-to-endpoint-node")
     path = check.subject.on_path.path
     made = healthy()[path.key]
     made[1] = at(show(path, AddressClass.NODE), 1)
-    told = {
+    reasons = {
         check.id: judge_with(check, PolicyChangeEvidence(window=window(**{path.key: made})), FEATURES, {})
         for check in STEADY
     }
-    assert {name: verdict.status for name, verdict in told.items() if verdict.status is not Status.PASS} == {
+    assert {name: verdict.status for name, verdict in reasons.items() if verdict.status is not Status.PASS} == {
         check.id: Status.FLAKY
     }
-    assert "0.40 s after neighbour-loadbalancer changed to Cluster" in told[check.id].reason
+    assert "0.40 s after neighbour-loadbalancer changed to Cluster" in reasons[check.id].reason
 
 
 EIGHT = 8
@@ -114,15 +114,15 @@ def late(key: str, made: list[Observation]) -> list[Observation]:
 
 
 @pytest.mark.parametrize("without_a_service_too", [False, True])
-def test_syns_that_are_dropped_while_neighbours_flip_are_found_although_all_are_answered(
+def test_syns_that_are_dropped_while_neighbours_change_are_found_although_all_are_answered(
     without_a_service_too: bool,
 ) -> None:
     whole = {key: [replace(each, count=EIGHT) for each in made] for key, made in healthy().items()}
     hit = [key for key in whole if key.startswith("nodeport.local.tcp.ipv4.") and "endpoint-node" in key]
     hit += [key for key in whole if without_a_service_too and ".ipv4." in key and "listener" in key]
     seen = PolicyChangeEvidence(window=window(**whole | {key: late(key, whole[key]) for key in hit}))
-    told = {check.id: judge_with(check, seen, FEATURES, {}).status for check in TOGETHER}
-    wrong = {name: said for name, said in told.items() if said is not Status.PASS}
+    verdicts = {check.id: judge_with(check, seen, FEATURES, {}).status for check in TOGETHER}
+    wrong = {name: said for name, said in verdicts.items() if said is not Status.PASS}
     assert wrong == ({} if without_a_service_too else {"beside.connections.nodeport.tcp.ipv4.late": Status.FAIL})
 
 
@@ -144,19 +144,19 @@ def test_a_health_check_that_says_otherwise_once_is_found() -> None:
 
 def _fewer(made: Window) -> None:
     for each in made.neighbours.values():
-        del each.flips[2:]
+        del each.changes[2:]
         each.policy = LOCAL.value
 
 
 def _late(made: Window) -> None:
-    """On a busy machine flips may come when the last connections were made already."""
+    """On a busy machine changes may come when the last connections were made already."""
     for each in made.neighbours.values():
-        each.flips[2:] = [replace(flip, cause=flip.cause + 20) for flip in each.flips[2:]]
+        each.changes[2:] = [replace(change, cause=change.cause + 20) for change in each.changes[2:]]
 
 
 def _refused(made: Window) -> None:
     each = made.neighbours["neighbour-nodeport"]
-    each.flips[2] = replace(each.flips[2], policy="Local")
+    each.changes[2] = replace(each.changes[2], policy="Local")
 
 
 def _back(made: Window) -> None:
@@ -185,7 +185,7 @@ def _open(made: Window) -> None:
         (_open, "did not open and close"),
     ],
 )
-def test_without_proof_that_neighbours_flipped_nothing_is_said(spoil: Callable[[Window], None], why: str) -> None:
+def test_without_proof_that_neighbours_changed_nothing_is_said(spoil: Callable[[Window], None], why: str) -> None:
     made = window()
     spoil(made)
     assert why in made.doubt()
@@ -212,18 +212,20 @@ def ground(**features: bool) -> Ground:
 
 
 def test_only_what_the_checks_need_stands_on_the_testbed() -> None:
-    flips = [check for check in CHECKS if is_about(check, PolicyChange)]
+    changes = [check for check in CHECKS if is_about(check, PolicyChange)]
     made = objects(list(CHECKS), ground())
     assert {each["metadata"]["name"] for each in made.services} == {
-        *NEIGHBOURS, "flips-nodeport", "flips-loadbalancer", "flips-loadbalancer-ecmp",
+        *NEIGHBOURS, "policy-change-nodeport", "policy-change-loadbalancer", "policy-change-loadbalancer-ecmp",
     }  # fmt: skip
-    assert made.announced == {"flips-loadbalancer", "flips-loadbalancer-ecmp"}
+    assert made.announced == {"policy-change-loadbalancer", "policy-change-loadbalancer-ecmp"}
     classes = {each["metadata"]["name"]: each["spec"].get("loadBalancerClass") for each in made.services}
-    assert {name: told for name, told in classes.items() if told} == {
-        "flips-loadbalancer-ecmp": "esipp.dev/reference-ecmp"
+    assert {name: names for name, names in classes.items() if names} == {
+        "policy-change-loadbalancer-ecmp": "esipp.dev/reference-ecmp"
     }
-    node_port = [check for check in flips if check.subject.service.balancer is None]
-    assert [each["metadata"]["name"] for each in objects(list(node_port), ground()).services] == ["flips-nodeport"]
+    node_port = [check for check in changes if check.subject.service.balancer is None]
+    assert [each["metadata"]["name"] for each in objects(list(node_port), ground()).services] == [
+        "policy-change-nodeport"
+    ]
     assert {client.name for client in objects(list(STEADY), ground(outside=False)).clients} == {"host-on-other-node"}
 
 
@@ -233,7 +235,7 @@ def result(outcome: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("document", "said"),
     [
         (result("refused"), "refused"),
         (result("timeout", connected=None), "timeout"),
@@ -248,9 +250,9 @@ def result(outcome: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_an_answer_at_a_health_port_is_the_services_own_unless_it_names_another(
-    told: dict[str, Any], said: str
+    document: dict[str, Any], said: str
 ) -> None:
-    assert read_port("s", "n")(told, lambda at: at).outcome == said
+    assert read_port("s", "n")(document, lambda at: at).outcome == said
 
 
 def test_an_exchange_on_another_connection_is_not_the_one_that_was_kept() -> None:
@@ -259,7 +261,7 @@ def test_an_exchange_on_another_connection_is_not_the_one_that_was_kept() -> Non
     assert read_kept(result("answered", echo=echo, connection=1), lambda at: at).outcome == "reopened"
 
 
-def test_the_section_tells_flips_times_losses_and_connections() -> None:
+def test_the_section_tells_changes_times_losses_and_connections() -> None:
     seen = World().seen()
     seen.window = window()
     text = " ".join(" ".join(summary_lines(summary, seen)).split())

@@ -1,4 +1,4 @@
-"""Timelines of flips that lie one way each: the checks that must notice do, and no others."""
+"""Timelines of changes that lie one way each: the checks that must notice do, and no others."""
 
 from dataclasses import replace
 
@@ -21,13 +21,13 @@ NODE_PORT, DEFAULT = ChangingService.NODE_PORT, ChangingService.DEFAULT
 def said(world: World, **facts: str) -> dict[str, tuple[Status, str]]:
     """What the judge says of every check of the world's Service in IPv4, by the end of its id."""
     seen = world.seen()
-    told = {}
+    found = {}
     for check in CHECKS:
         if check.subject.service is world.service and check.subject.family is Family.IPV4:
             verdict = judge_with(check, seen, FEATURES, facts)
             name = check.id.removeprefix("flip.").replace(f"{check.subject.service.value}.ipv4.", "")
-            told[name] = verdict.status, verdict.reason
-    return told
+            found[name] = verdict.status, verdict.reason
+    return found
 
 
 def wrong(world: World, **facts: str) -> dict[str, Status]:
@@ -36,11 +36,11 @@ def wrong(world: World, **facts: str) -> dict[str, Status]:
 
 @pytest.mark.parametrize("service", list(ChangingService))
 def test_where_all_follow_everything_passes(service: ChangingService) -> None:
-    told = said(World(service))
-    assert {status for status, _ in told.values()} == set(FINE)
+    found = said(World(service))
+    assert {status for status, _ in found.values()} == set(FINE)
     entries = 2 if service is NODE_PORT else 3
     others = 2 if service is NODE_PORT else 3  # what is kept open, or health-check ports
-    assert len(told) == 4 * entries + 2 + 1 + others  # two of them are asked for a prompt return
+    assert len(found) == 4 * entries + 2 + 1 + others  # two of them are asked for a prompt return
 
 
 def test_both_families_are_judged_by_their_own_addresses() -> None:
@@ -53,7 +53,7 @@ FAIL = Status.FAIL
 LIES = {
     "a bare node goes on serving after Local returned": (
         World(never_follows={At.BARE_NODE: 2}),
-        {"bare-node.settles": FAIL, "bare-node.prompt": FAIL},  # later flips to Cluster find it as they want it
+        {"bare-node.settles": FAIL, "bare-node.prompt": FAIL},  # later changes to Cluster find it as they want it
     ),
     "the endpoint node goes on rewriting after Local returned": (
         World(never_follows={At.ENDPOINT_NODE: 2}),
@@ -67,7 +67,7 @@ LIES = {
         World(blip={At.BARE_NODE: (1.5, LOCAL)}),
         {"bare-node.never-otherwise": FAIL},
     ),
-    "a bare node serves again, shortly before the next flip": (
+    "a bare node serves again, shortly before the next change": (
         World(blip={At.BARE_NODE: (3.4, LOCAL)}),
         {"bare-node.never-otherwise": FAIL, "bare-node.settles": FAIL},
     ),
@@ -115,7 +115,7 @@ LIES = {
         World(moves_kept=3),
         {"endpoint-node.kept": FAIL, "bare-node.kept": FAIL},
     ),
-    "open connections hang after the last flip": (
+    "open connections hang after the last change": (
         World(hangs_kept=True),
         {"endpoint-node.kept": FAIL, "bare-node.kept": FAIL},
     ),
@@ -208,7 +208,7 @@ def test_losses_on_the_direct_way_excuse_as_many_losses_but_nothing_else() -> No
     assert wrong(more)["no-loss-at-endpoint-node"] is FAIL
 
 
-def test_a_flip_that_is_followed_late_while_all_machines_are_slow_says_nothing() -> None:
+def test_a_change_that_is_followed_late_while_all_machines_are_slow_says_nothing() -> None:
     late = World(lag=9.0, every=12.0, listeners_late=1.0)
     assert wrong(late) == dict.fromkeys(("bare-node.prompt", "endpoint-node.prompt"), Status.INCONCLUSIVE)
     assert "5.00 s" in said(late)["bare-node.prompt"][1]
@@ -223,16 +223,16 @@ def test_health_ports_that_follow_late_are_found() -> None:
 def test_every_check_that_passes_says_what_it_can_see() -> None:
     for service in ChangingService:
         seen = World(service).seen()
-        told = [judge_with(check, seen, FEATURES, {}) for check in CHECKS if check.subject.service is service]
-        assert [each.check_id for each in told if each.status is Status.PASS and not each.sees] == []
+        verdicts = [judge_with(check, seen, FEATURES, {}) for check in CHECKS if check.subject.service is service]
+        assert [each.check_id for each in verdicts if each.status is Status.PASS and not each.sees] == []
 
 
-def test_a_flip_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:
-    assert set(wrong(World(refused_flip=3)).values()) == {Status.INCONCLUSIVE}
+def test_a_change_that_the_api_server_did_not_take_says_nothing_of_the_data_plane() -> None:
+    assert set(wrong(World(refused_change=3)).values()) == {Status.INCONCLUSIVE}
 
 
-def test_one_flip_is_not_both_ways() -> None:
-    assert set(wrong(World(flips_made=1)).values()) == {Status.INCONCLUSIVE}
+def test_one_change_is_not_both_ways() -> None:
+    assert set(wrong(World(changes_made=1)).values()) == {Status.INCONCLUSIVE}
 
 
 def test_a_trial_that_broke_off_leaves_its_checks_undecided_and_one_of_ours_is_an_error() -> None:
@@ -256,7 +256,7 @@ def test_probes_that_our_prober_could_not_make_are_our_fault() -> None:
     assert judge_with(check, seen, FEATURES, {}).status is Status.ERROR
 
 
-def test_an_entry_that_cannot_be_dialled_is_told() -> None:
+def test_an_entry_that_cannot_be_dialled_is_reported() -> None:
     seen = World(DEFAULT).seen()
     course = seen.courses[DEFAULT]
     del course.data[At.VIP, Family.IPV4]

@@ -216,8 +216,8 @@ def test_a_capture_that_loses_packets_is_no_evidence() -> None:
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_control_listener_that_lies_makes_its_familys_checks_errors(number: int) -> None:
     name = f"listener of {At.BARE_NODE} {V4}"
-    told = [Witness(name, seq, True, contradiction="they differ" if seq < number else "") for seq in range(4)]
-    seen = replace(World().seen(), witnesses={name: told})
+    witnesses = [Witness(name, seq, True, contradiction="they differ" if seq < number else "") for seq in range(4)]
+    seen = replace(World().seen(), witnesses={name: witnesses})
     assert set(wrong(seen).values()) == ({Status.ERROR} if number > 1 else set())
     ipv6 = [check for check in CHECKS if check.subject.service is NODE_PORT and check.subject.family is Family.IPV6]
     assert {judge_with(check, seen, FEATURES, {}).status for check in ipv6} <= set(FINE)
@@ -231,15 +231,17 @@ def test_lies_on_established_connections_cost_them_or_the_check() -> None:
     others = [Stream(f"{stream.name} {number}", 0.1, stream.samples) for number in (1, 2)]
     kept.streams = [stream, *others]
 
-    def told(*lies: Stream) -> Verdict:
+    def judged_with(*lies: Stream) -> Verdict:
         made = {each.name: [Witness(each.name, 0, True, contradiction="they differ" if each in lies else "")]
                 for each in kept.streams}  # fmt: skip
         return verdicts(replace(seen, witnesses=made))["bare-node.kept"]
 
-    assert told().witnesses.startswith("echo server, and packets of 3 of ")
-    one = told(others[0])
+    assert judged_with().witnesses.startswith("echo server, and packets of 3 of ")
+    one = judged_with(others[0])
     assert (one.status, one.observed.partition(";")[0]) == (Status.PASS, "2 of 2 connections kept")
-    assert told(others[0], others[1]).status is Status.ERROR, "their numbers are the same, they are two all the same"
+    assert judged_with(others[0], others[1]).status is Status.ERROR, (
+        "their numbers are the same, they are two all the same"
+    )
 
 
 # ------------------------------------------------------------------------------------- silence that is none

@@ -88,7 +88,7 @@ def drive(monkeypatch: pytest.MonkeyPatch, lag: Lag) -> tuple[int, float]:
     traffic: Any = world
     driver = Driver(testbed, GROUND, ChangingService.NODE_PORT, traffic, stop)
     driver.perform()
-    return len(list(driver.course.flips_made())), world.now - 1000.0
+    return len(list(driver.course.changes_made())), world.now - 1000.0
 
 
 def test_a_healthy_cluster_gets_all_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +168,6 @@ def test_captures_run_from_before_the_first_connection_until_after_the_last(
         clients=SimpleNamespace(probers={"outside-1": prober}),
     )  # fmt: skip
     seen = PolicyChangeEvidence()
-    run._flip(context, [ChangingService.NODE_PORT], Stop(), seen, keeps=False)
+    run._change_services(context, [ChangingService.NODE_PORT], Stop(), seen, keeps=False)
     assert done == ["capture", "dial", "change", "stop", "end of capture"]
     assert (list(seen.witnesses), seen.blind) == (["listener"], "why")

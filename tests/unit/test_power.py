@@ -16,11 +16,11 @@ def test_a_defect_of_one_percent_is_missed_in_200_connections_once_in_seven_or_e
 
 
 @pytest.mark.parametrize(
-    ("share", "told"),
+    ("share", "expected"),
     [(0.0, "less than 0.1 %"), (0.0149, "1.5 %"), (0.134, "13 %"), (0.99, "99 %"), (0.996, "more than 99 %")],
 )
-def test_no_share_is_told_as_nothing_or_all(share: float, told: str) -> None:
-    assert say_share(share) == told
+def test_no_share_is_reported_as_nothing_or_all(share: float, expected: str) -> None:
+    assert say_share(share) == expected
 
 
 def test_a_run_says_what_it_can_miss() -> None:

@@ -255,7 +255,7 @@ def test_an_external_ip_stands_for_an_internal_one_where_there_is_none() -> None
     assert (both.external, only.external) == ({Family.IPV4: "192.0.2.2", Family.IPV6: "2001:db8::2"}, {})
 
 
-def test_that_an_external_ip_is_dialled_is_told() -> None:
+def test_that_an_external_ip_is_dialled_is_reported() -> None:
     nodes = {name: addressed(name, ExternalIP=f"192.0.2.{number}") for number, name in enumerate(NODES, 1)}
     found = _features(nodes, ROLES, {"IPv4"})
     assert found["family.ipv4"].present
@@ -278,7 +278,7 @@ def test_a_family_that_one_node_lacks_is_asked_of_the_others() -> None:
     assert not _features(both, ROLES, {"IPv4"})["nodes.ipv6"].present
 
 
-def test_what_is_missing_is_told_in_a_sentence() -> None:
+def test_what_is_missing_is_reported_in_a_sentence() -> None:
     two = dict.fromkeys(ROLES, NODES[0]) | {Role.BARE_NODE: NODES[1]}
     found = _features(topology().nodes, two, {"IPv4"})
     assert found["nodes.three"].why.startswith("only two nodes can run pods; these checks need a third node")

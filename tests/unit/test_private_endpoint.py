@@ -89,7 +89,7 @@ def test_it_goes_before_the_environment(
 
 
 @BOTH
-def test_an_account_at_the_proxy_is_told_to_it(ask: Ask, private: Private, tmp_path: Path) -> None:
+def test_an_account_at_the_proxy_is_sent_to_it(ask: Ask, private: Private, tmp_path: Path) -> None:
     proxy = private.proxy.replace("//", "//me:pa55word@")
     assert ask(private.kubeconfig(tmp_path, tls_server_name=NAME, proxy_url=proxy)) == VERSION["gitVersion"]
     assert set(private.accounts) == {"Basic bWU6cGE1NXdvcmQ="}
@@ -124,7 +124,7 @@ def test_clients_in_pods_are_started_by_the_same_kubeconfig(private: Private, tm
     assert words[:5] == ["kubectl", "--context", "home", "--kubeconfig", str(found)]
 
 
-def test_the_servers_clock_is_told_by_its_answers(private: Private, tmp_path: Path) -> None:
+def test_the_servers_clock_is_known_by_its_answers(private: Private, tmp_path: Path) -> None:
     found = Cluster("home", str(private.kubeconfig(tmp_path, **{"tls-server-name": NAME}))).date()
     assert abs(parsedate_to_datetime(found).timestamp() - time.time()) < 3600
 

@@ -80,7 +80,7 @@ def test_groups_of_a_brief_job_become_one_observation_each() -> None:
 
 
 def test_groups_tell_when_each_of_their_probes_began_and_ended() -> None:
-    told = {
+    line = {
         "brief": True,
         "outcome": "timeout",
         "count": 2,
@@ -88,8 +88,8 @@ def test_groups_tell_when_each_of_their_probes_began_and_ended() -> None:
         "ended": 13.0,
         "source_address": "192.0.2.1",
     }
-    told |= {"ports": [[4000, None], [4001, None]], "moments": [[1.0, 11.0], [3.0, 13.0]]}
-    seen = read_result(job(2), told)
+    line |= {"ports": [[4000, None], [4001, None]], "moments": [[1.0, 11.0], [3.0, 13.0]]}
+    seen = read_result(job(2), line)
     assert seen.spans == ((1.0, 11.0), (3.0, 13.0))
     assert read_record(json.loads(json.dumps(record_of(seen))), Observation) == seen
     assert replace(seen, moments=()).spans == (), "of a group whose times nobody kept"
@@ -99,8 +99,8 @@ def test_groups_tell_when_each_of_their_probes_began_and_ended() -> None:
 
 
 def test_a_probe_that_its_own_host_did_not_let_begin_has_no_port() -> None:
-    told = {"brief": True, "outcome": "unreachable", "detail": "EPERM: Operation not permitted (at once)", "count": 2}
-    seen = read_result(job(2), told | {"source_address": None, "ports": [[None, None], [None, None]]})
+    line = {"brief": True, "outcome": "unreachable", "detail": "EPERM: Operation not permitted (at once)", "count": 2}
+    seen = read_result(job(2), line | {"source_address": None, "ports": [[None, None], [None, None]]})
     assert (seen.outcome, seen.count, seen.source) == (Outcome.UNREACHABLE, 2, None)
 
 
@@ -114,12 +114,12 @@ def test_one_socket_and_sctp_tags_are_kept() -> None:
     ("mode", "words"),
     [("dead", "no such image"), ("newer", "has protocol version 7; this suite needs 6")],
 )
-def test_a_prober_that_does_not_start_right_is_told(mode: str, words: str) -> None:
+def test_a_prober_that_does_not_start_right_is_reported(mode: str, words: str) -> None:
     with prober(mode) as made, pytest.raises(HarnessError, match=words):
         made.hello()
 
 
-def test_what_kubectl_complains_of_is_told_without_its_log_header() -> None:
+def test_what_kubectl_complains_of_is_reported_without_its_log_header() -> None:
     with prober("kubectl") as made, pytest.raises(HarnessError) as gone:
         made.hello()
     assert gone.value.sentence == "The prober of outside-1 is gone: it ended. Its last output: websocket: close 1006"
@@ -182,7 +182,7 @@ def test_a_job_for_a_dead_prober_fails_at_once() -> None:
             made.submit(job()).result(timeout=10)
 
 
-def test_a_command_that_is_not_there_is_told() -> None:
+def test_a_command_that_is_not_there_is_reported() -> None:
     with pytest.raises(HarnessError, match="Cannot start"):
         Prober("x", ["/nowhere/prober"])
 
@@ -393,11 +393,11 @@ def test_results_are_streamed_as_they_arrive() -> None:
 
 def test_a_stream_is_cancelled() -> None:
     enough = threading.Event()
-    told: list[dict[str, Any]] = []
+    orders: list[dict[str, Any]] = []
 
     def sink(line: dict[str, Any]) -> None:
-        told.append(line)
-        if len(told) == 5:
+        orders.append(line)
+        if len(orders) == 5:
             enough.set()
 
     with real() as made, health_check() as port:
@@ -405,10 +405,10 @@ def test_a_stream_is_cancelled() -> None:
         assert enough.wait(10)
         stream.cancel()
         stream.cancel()
-        assert stream.wait(10) == len(told) < 500
+        assert stream.wait(10) == len(orders) < 500
         assert left(made) == 0
         time.sleep(0.05)
-        assert stream.wait(0) == len(told), "nothing comes any more"
+        assert stream.wait(0) == len(orders), "nothing comes any more"
 
 
 def test_cancelling_what_is_nearly_done_hurts_nobody() -> None:

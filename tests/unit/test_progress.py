@@ -1,4 +1,4 @@
-"""How far a run is: counts, waits, and the time left, from what it was told; no test waits for anything."""
+"""How far a run is: counts, waits, and the time left, from what was reported to it; no test waits for anything."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -82,7 +82,7 @@ def test_a_verdict_that_is_given_again_counts_once(progress: Progress) -> None:
     assert progress.snapshot().counts == {Status.FAIL: 1}
 
 
-def test_it_is_told_from_many_threads(progress: Progress) -> None:
+def test_it_hears_from_many_threads(progress: Progress) -> None:
     progress.askable(check.id for check in CHECKS)
     paths = sorted({path for check in CHECKS for path in paths_of(check)})
 
@@ -102,7 +102,7 @@ def test_it_is_told_from_many_threads(progress: Progress) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- phases and waits
-def test_phases_are_told_with_their_seconds(progress: Progress, clock: Clock) -> None:
+def test_phases_are_reported_with_their_seconds(progress: Progress, clock: Clock) -> None:
     progress.phase_begins("set-up", "namespace\nesipp-1")
     clock.now += 4
     progress.phase_ends("set-up")
@@ -292,7 +292,7 @@ def at(seconds: float, phase: Phase | None, *waits: Wait, said: str = "", observ
     return Snapshot(9, 0, 9, observed, {}, seconds, [], phase, waits, (30, 120), 120.0, said)
 
 
-def test_a_log_is_told_what_is_waited_for_but_not_too_often() -> None:
+def test_a_log_says_what_is_waited_for_but_not_too_often() -> None:
     slow = SlowSteps(every=15)
     phase = Phase("set-up", "", 45)
 
@@ -305,7 +305,7 @@ def test_a_log_is_told_what_is_waited_for_but_not_too_often() -> None:
     assert said(60, 60) == ["set-up: still waiting, 60 s of 180 s for VIPs: 3 of 12 are left"]
 
 
-def test_a_wait_that_has_just_begun_is_not_told() -> None:
+def test_a_wait_that_has_just_begun_is_not_reported() -> None:
     assert SlowSteps(15).lines(at(100, Phase("moves", "", 20), Wait("a move", 3, 30, ""))) == []
 
 

@@ -55,7 +55,7 @@ def test_an_instrument_is_held_to_what_it_was_started_with() -> None:
     assert promise_of_reference({}).seconds is None
 
 
-def test_one_node_at_a_time_is_told_from_all_at_once() -> None:
+def test_one_node_at_a_time_is_distinguished_from_all_at_once() -> None:
     assert {name: promise_of([named(name)], sure=True).spreads for name in ("aks", "kube-vip", "metallb-bgp")} == {
         "aks": True,
         "kube-vip": False,

@@ -1,4 +1,4 @@
-"""What images are pulled with: copied or made, only what is needed, and never told."""
+"""What images are pulled with: copied or made, only what is needed, and never printed."""
 
 import base64
 import json
@@ -105,7 +105,7 @@ def test_both_types_are_copied(kind: str) -> None:
         (UnreachableError("gone"), "Cannot read --image-pull-secret there/pull: gone"),
     ],
 )
-def test_one_that_cannot_be_had_is_told(answer: Any, sentence: str) -> None:
+def test_one_that_cannot_be_had_is_reported(answer: Any, sentence: str) -> None:
     with pytest.raises(PreflightError) as refused:
         loaded(Holding(answer))
     assert sentence in refused.value.sentence
@@ -163,19 +163,19 @@ def test_which_entry_is_for_an_image(entry: str, image: str, fits: bool, tmp_pat
         ('{"auths": 7}', "it is not a docker config file"),
     ],
 )
-def test_a_file_that_has_nothing_is_told(document: Any, sentence: str, tmp_path: Path) -> None:
+def test_a_file_that_has_nothing_is_reported(document: Any, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(PreflightError) as refused:
         loaded(Holding(), config(tmp_path, document))
     assert sentence in refused.value.sentence
     assert refused.value.hint
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PreflightError, match="No such file"):
         loaded(Holding(), f"file:{tmp_path / 'none'}")
 
 
-# ------------------------------------------------------------------------------------------------- never told, and gone
+# ------------------------------------------------------------------------------------------ never printed, and gone
 def test_what_is_in_it_is_known_and_hidden(known: Redactor) -> None:
     found = loaded(Holding())
     assert found is not None
@@ -220,7 +220,7 @@ def test_it_is_there_before_any_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --------------------------------------------------------------------------------------------------------------- rights
 @pytest.mark.parametrize("lost", [CREATE, GET], ids=str)
-def test_a_right_that_is_missing_is_told_before_anything_is_made(lost: Right) -> None:
+def test_a_right_that_is_missing_is_reported_before_anything_is_made(lost: Right) -> None:
     cluster = Holding(rights={CREATE, GET} - {lost})
     named = Customisation(pull_secret="there/pull")  # noqa: S106
     settings = Settings(context="home", outside="none", image=IMAGE, customisation=named)

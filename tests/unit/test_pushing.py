@@ -125,10 +125,10 @@ def test_the_image_arrives_whole(kept: Kept, bundle: Path, account: str, capsys:
     ((path, manifest),) = kept.tags.items()
     name, _, tag = this_version().removeprefix("localhost/").partition(":")
     assert path == f"/v2/mirror/{name}/manifests/{tag}"
-    told = json.loads(manifest)
-    assert kept.blobs[told["config"]["digest"]] == CONFIG
-    assert [gzip.decompress(kept.blobs[each["digest"]]) for each in told["layers"]] == [LAYERS[0], b"files" * 100]
-    assert [len(kept.blobs[each["digest"]]) for each in told["layers"]] == [each["size"] for each in told["layers"]]
+    data = json.loads(manifest)
+    assert kept.blobs[data["config"]["digest"]] == CONFIG
+    assert [gzip.decompress(kept.blobs[each["digest"]]) for each in data["layers"]] == [LAYERS[0], b"files" * 100]
+    assert [len(kept.blobs[each["digest"]]) for each in data["layers"]] == [each["size"] for each in data["layers"]]
     digest = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     assert capsys.readouterr().out == f"{account}/mirror/{name}@{digest}\n"
 
@@ -139,7 +139,7 @@ def test_what_is_there_is_not_sent_again(kept: Kept, bundle: Path, account: str)
     assert sum(each.startswith("POST") for each in kept.asked) == 3, "two layers and a configuration, once"
 
 
-def test_a_refusal_is_told(kept: Kept, bundle: Path, account: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_is_reported(kept: Kept, bundle: Path, account: str, capsys: pytest.CaptureFixture[str]) -> None:
     kept.refuses = True
     assert main(["images", "push", account, "--bundle", str(bundle)]) == ExitCode.USAGE
     said = capsys.readouterr().err
@@ -147,7 +147,7 @@ def test_a_refusal_is_told(kept: Kept, bundle: Path, account: str, capsys: pytes
     assert "a-password" not in said
 
 
-def test_without_an_account_the_refusal_is_told(
+def test_without_an_account_the_refusal_is_reported(
     kept: Kept, bundle: Path, account: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "config.json").unlink()
@@ -156,19 +156,21 @@ def test_without_an_account_the_refusal_is_told(
     assert not kept.tags
 
 
-def test_a_registry_that_is_not_there_is_told(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_registry_that_is_not_there_is_reported(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["images", "push", "localhost:9", "--bundle", str(bundle)]) == ExitCode.USAGE
     assert "The registry localhost:9 does not answer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive"])
-def test_a_file_that_is_no_bundle_is_told(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_bundle_is_reported(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "x.tar").write_bytes(content)
     assert main(["images", "push", "localhost:9", "--bundle", str(tmp_path / "x.tar")]) == ExitCode.USAGE
     assert "Cannot read" in capsys.readouterr().err
 
 
-def test_another_versions_bundle_is_told(
+def test_another_versions_bundle_is_reported(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ESIPP_IMAGE_BASE", "another")  # its name is a hash of its content

@@ -101,7 +101,7 @@ def test_a_whole_ledger_is_believed(healthy: Path) -> None:
     assert read_run(healthy / "ledger.jsonl").conclusion == run.conclusion, "the file will do"
 
 
-def test_the_same_ledger_is_told_the_same(healthy: Path) -> None:
+def test_the_same_ledger_is_reported_the_same(healthy: Path) -> None:
     assert summary(read_run(healthy)) == summary(read_run(healthy))
 
 
@@ -269,7 +269,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
-def test_whatever_is_wrong_is_told_and_nothing_is_green(
+def test_whatever_is_wrong_is_reported_and_nothing_is_green(
     healthy: Path, tmp_path: Path, damage: Callable[[Records], Records | None], words: str
 ) -> None:
     run = changed(healthy, tmp_path, damage, seal=damage not in (drop_end, two_runs))
@@ -316,7 +316,7 @@ def test_a_failure_in_a_run_that_was_killed_stays_one(tmp_path: Path) -> None:
     assert (run.conclusion.result, run.conclusion.exit_code) == ("incomplete", ExitCode.NOT_CONFORMANT)
 
 
-def test_many_faults_are_told_in_few_lines(healthy: Path, tmp_path: Path) -> None:
+def test_many_faults_are_reported_in_few_lines(healthy: Path, tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_text((healthy / "ledger.jsonl").read_text() + "x\n" * 500)
     run = read_run(path)
@@ -359,7 +359,7 @@ def test_endless_nesting_is_a_fault_and_no_crash(healthy: Path, tmp_path: Path) 
     assert read_run(tmp_path).trouble[0] == "line 4 is not a record"
 
 
-def test_half_a_character_is_told_as_one_that_files_can_hold(healthy: Path, tmp_path: Path) -> None:
+def test_half_a_character_is_joined_that_files_can_hold(healthy: Path, tmp_path: Path) -> None:
     def change(records: Records) -> None:
         of(records, "note")["note"] = "\ud800 and \U0001f600"
 

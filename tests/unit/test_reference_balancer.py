@@ -18,7 +18,7 @@ PATIENCE = 10.0
 
 
 class FakeAdmin:
-    """Serves a view and a stream, line by line as told."""
+    """Serves a given view and stream, line by line."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -115,7 +115,7 @@ def test_decisions_come_until_it_is_closed_and_signs_of_life_do_not(fake: FakeAd
     ("line", "said"),
     [("{", "stopped reporting"), (json.dumps({"seq": 9, "kind": "lost", "lost": 4}), "dropped 4 decisions")],
 )
-def test_what_is_missed_is_told_by_check_and_close(fake: FakeAdmin, line: str, said: str) -> None:
+def test_what_is_missed_is_known_by_check_and_close(fake: FakeAdmin, line: str, said: str) -> None:
     fake.lines = ["", line]
     stream = fake.balancer.stream(0, lambda _: None)
     stream._thread.join(PATIENCE)
@@ -132,7 +132,7 @@ def test_a_stream_that_ends_by_itself_is_trouble(fake: FakeAdmin) -> None:
         stream.close()
 
 
-def test_a_sink_that_fails_is_told_too(fake: FakeAdmin) -> None:
+def test_a_sink_that_fails_is_reported_too(fake: FakeAdmin) -> None:
     def sink(_: dict[str, Any]) -> None:
         raise ValueError("the sink's own")
 

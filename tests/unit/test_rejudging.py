@@ -35,11 +35,11 @@ from tests.unit.rejudging_world import (
     CONTINUITY,
     CONVERGENCE,
     FACTS,
-    FLIPS,
     HEALTH,
     INTEROPERABILITY,
     NAMES,
     PATHS,
+    POLICY_CHANGES,
     begun,
     can_be_decided,
     checks,
@@ -71,14 +71,14 @@ def past(ledger: Path) -> Past:
 
 def resealed(lines: Sequence[dict[str, Any]], out: Path) -> Path:
     """A ledger of these records, that agrees with itself."""
-    digest, told = hashlib.sha256(), []
+    digest, sealed = hashlib.sha256(), []
     for number, record in enumerate(lines):
         if record["record"] == "end":
             record = {**record, "records": number, "sha256": digest.hexdigest()}
-        told.append(json.dumps(record) + "\n")
-        digest.update(told[-1].encode())
+        sealed.append(json.dumps(record) + "\n")
+        digest.update(sealed[-1].encode())
     out.mkdir()
-    (out / "ledger.jsonl").write_text("".join(told))
+    (out / "ledger.jsonl").write_text("".join(sealed))
     return out
 
 
@@ -142,9 +142,9 @@ def test_a_changed_expectation_changes_the_verdict(past: Past) -> None:
     assert again.verdicts[CORE_CELL.id].status is Status.FAIL
     assert again.verdicts[CORE_CELL.id].likely
     assert again.conclusion.exit_code is ExitCode.NOT_CONFORMANT
-    told = "\n".join(report(again))
-    assert f"pass is now fail: (core) {CORE_CELL.id}: expected " in told
-    assert f"{len(CHECKS)} checks: {len(CHECKS) - 1} same, 1 other verdict" in told
+    text = "\n".join(report(again))
+    assert f"pass is now fail: (core) {CORE_CELL.id}: expected " in text
+    assert f"{len(CHECKS)} checks: {len(CHECKS) - 1} same, 1 other verdict" in text
 
 
 def test_what_must_come_of_the_same_requests_may_change(past: Past) -> None:
@@ -155,13 +155,13 @@ def test_what_must_come_of_the_same_requests_may_change(past: Past) -> None:
     assert again.changes[check.id] is Change.OTHER
 
 
-def test_another_level_is_told_as_such(past: Past) -> None:
+def test_another_level_is_reported_as_such(past: Past) -> None:
     again = rejudge(past, instead(CORE_CELL, level=Level.EXTENDED))
     assert again.changes[CORE_CELL.id] is Change.WORDS
     assert f"{CORE_CELL.id}: level 'extended', was 'core'" in "\n".join(report(again))
 
 
-def test_a_check_that_is_gone_is_told_and_not_judged(past: Past) -> None:
+def test_a_check_that_is_gone_is_reported_and_not_judged(past: Past) -> None:
     again = rejudge(past, CHECKS[1:])
     assert again.changes[CHECKS[0].id] is Change.GONE
     assert CHECKS[0].id not in again.verdicts
@@ -221,7 +221,7 @@ def test_a_judge_that_fails_is_our_error_or_what_was_not_seen(past: Past, monkey
         raise KeyError("what nobody looked for then")
 
     monkeypatch.setattr("esipp.ledger.rejudging.scenario_of", lambda check: replace(scenario_of(check), decide=fail))
-    check = next(check for check in CHECKS if judge_of(check) == FLIPS)
+    check = next(check for check in CHECKS if judge_of(check) == POLICY_CHANGES)
     again = rejudge(past, [check, replace(check, id="new.row")])
     assert again.verdicts[check.id].status is Status.ERROR
     assert again.verdicts["new.row"].status is Status.INCONCLUSIVE
@@ -307,7 +307,7 @@ def test_what_is_no_whole_ledger_is_refused(
     assert capsys.readouterr().out == ""
 
 
-def test_where_there_is_no_ledger_is_told(tmp_path: Path) -> None:
+def test_where_there_is_no_ledger_is_reported(tmp_path: Path) -> None:
     assert main(["judge", str(tmp_path)]) == ExitCode.USAGE
 
 
@@ -329,7 +329,7 @@ def test_a_killed_run_is_judged_and_stays_incomplete(ledger: Path, tmp_path: Pat
     assert not copy.trouble
 
 
-def test_evidence_that_cannot_be_read_is_told_and_decides_nothing(ledger: Path, tmp_path: Path) -> None:
+def test_evidence_that_cannot_be_read_is_reported_and_decides_nothing(ledger: Path, tmp_path: Path) -> None:
     lines = list(records(ledger))
     for record in lines:
         if record["record"] == "judged" and record["suite"] == HEALTH:
@@ -337,11 +337,11 @@ def test_evidence_that_cannot_be_read_is_told_and_decides_nothing(ledger: Path, 
     again = rejudge(read_past(resealed(lines, tmp_path / "run")), CHECKS)
     health = [check for check in CHECKS if judge_of(check) == HEALTH]
     for check in health:
-        told = again.verdicts[check.id]
-        assert told.status in (Status.INCONCLUSIVE, Status.UNSUPPORTED)
+        decided = again.verdicts[check.id]
+        assert decided.status in (Status.INCONCLUSIVE, Status.UNSUPPORTED)
     assert again.conclusion.exit_code is ExitCode.HARNESS
     others = {judge_of(check) for check in CHECKS if again.changes[check.id] is Change.SAME}
-    assert others >= {PATHS, INTEROPERABILITY, API, FLIPS, CONVERGENCE, CONTINUITY}
+    assert others >= {PATHS, INTEROPERABILITY, API, POLICY_CHANGES, CONVERGENCE, CONTINUITY}
 
 
 def test_what_went_wrong_with_the_run_itself_stays_wrong(tmp_path: Path) -> None:
@@ -378,8 +378,8 @@ def test_the_new_ledger_is_whole_and_valid(past: Past, tmp_path: Path) -> None:
     assert run.conclusion == again.conclusion
     assert run.verdicts == again.verdicts
     assert [check.id for check in run.checks] == [check.id for check in today]
-    told = run.header["judged_again"]
-    assert (told["run"], run.header["at"]) == (past.run.header["run"], past.run.header["at"])
+    origin = run.header["judged_again"]
+    assert (origin["run"], run.header["at"]) == (past.run.header["run"], past.run.header["at"])
     assert CORE_CELL.id in render(run)
 
 
@@ -407,10 +407,10 @@ def test_a_ledger_is_never_written_over(past: Past, tmp_path: Path) -> None:
 def test_the_command(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     identity = next(check.id for check in all_checks() if check.id == CORE_CELL.id)
     assert main(["judge", str(ledger.parent), identity, "--out", str(tmp_path / "new")]) == ExitCode.CONFORMANT
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("run ")
-    assert "1 check: 1 same" in told
-    assert told[-1] == f"ledger: {tmp_path / 'new' / 'ledger.jsonl'}"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("run ")
+    assert "1 check: 1 same" in lines
+    assert lines[-1] == f"ledger: {tmp_path / 'new' / 'ledger.jsonl'}"
     assert list(read_run(tmp_path / "new").verdicts) == [identity]
     assert main(["judge", str(ledger), "no such check"]) == ExitCode.USAGE
 

@@ -34,9 +34,9 @@ def kept(name: str) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_every_judge_is_given_comes_back_as_it_was(name: str) -> None:
-    told = json.loads(json.dumps(judged(name, seen()[name]), allow_nan=False))
-    assert read_judged(told["suite"], told["seen"]) == kept(name)
-    assert told["seen"] == json.loads(json.dumps(encode(read_judged(name, told["seen"]))))
+    data = json.loads(json.dumps(judged(name, seen()[name]), allow_nan=False))
+    assert read_judged(data["suite"], data["seen"]) == kept(name)
+    assert data["seen"] == json.loads(json.dumps(encode(read_judged(name, data["seen"]))))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != PATHS])
@@ -50,9 +50,9 @@ def test_every_verdict_is_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_field_that_nobody_knows_is_no_evidence(name: str) -> None:
-    told = judged(name, seen()[name])["seen"]
+    data = judged(name, seen()[name])["seen"]
     with pytest.raises(EvidenceError):
-        read_judged(name, {**told, "surprise": 1})
+        read_judged(name, {**data, "surprise": 1})
 
 
 # --------------------------------------------------------------------------------------------- the kinds of things
@@ -132,10 +132,10 @@ def test_what_an_object_has_worked_out_is_no_evidence() -> None:
 
 def test_a_secret_is_known_by_its_name_in_columns_too() -> None:
     made = [Inner(Point(n), data={"set-cookie": "id=7c6f1d2e9a", "password": "hunter22", "n": n}) for n in range(5)]
-    told = json.dumps(encode(Outer(inner=tuple(made))))
-    assert "keys" in told
-    assert "hunter22" not in told
-    assert "7c6f1d2e9a" not in told
+    text = json.dumps(encode(Outer(inner=tuple(made))))
+    assert "keys" in text
+    assert "hunter22" not in text
+    assert "7c6f1d2e9a" not in text
     assert [each.data["n"] for each in back(Outer(inner=tuple(made))).inner] == list(range(5))
 
 
@@ -153,7 +153,7 @@ def test_a_stream_to_which_nothing_is_added_any_more_can_be_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         {"at": 1.0, "wrong": 2},
         {"inner": 7},
@@ -170,9 +170,9 @@ def test_a_stream_to_which_nothing_is_added_any_more_can_be_cut() -> None:
         None,
     ],
 )
-def test_what_is_damaged_is_told(told: Any) -> None:
+def test_what_is_damaged_is_reported(data: Any) -> None:
     with pytest.raises(EvidenceError):
-        decode(told, Outer)
+        decode(data, Outer)
 
 
 # --------------------------------------------------------------------------------------------------------- columns
@@ -208,13 +208,13 @@ columns = st.one_of(
 @example([1.0, -0.0])
 @example([True, True, 1, 1])
 def test_a_column_has_its_values_back_each_of_its_own_kind(values: list[Any]) -> None:
-    told = json.dumps(pack(values))
-    assert json.dumps(unpack(json.loads(told), len(values)), sort_keys=True) == json.dumps(values, sort_keys=True)
+    text = json.dumps(pack(values))
+    assert json.dumps(unpack(json.loads(text), len(values)), sort_keys=True) == json.dumps(values, sort_keys=True)
 
 
 @FUZZED
 @given(st.lists(st.tuples(seconds, seconds), min_size=1, max_size=8))
-def test_times_are_told_from_others_where_that_is_shorter(times: list[tuple[float, float]]) -> None:
+def test_times_are_written_from_others_where_that_is_shorter(times: list[tuple[float, float]]) -> None:
     first, second = ([each[place] for each in times] for place in (0, 1))
     ticks = as_ticks(first) if all(map(math.isfinite, first)) else None
     before: dict[str, Ticks] = {"first": ticks} if ticks else {}
@@ -227,6 +227,6 @@ def test_regular_times_take_a_few_letters_each() -> None:
     started = [round(each, 6) for each in started]
     ended = [round(each + 0.0015, 6) for each in started]
     column = pack(started)
-    told = pack(ended, {"started": ticks_of(column, {})})
-    assert told == {"per": 10**6, "ticks": "1500*1000", "since": "started"}
+    packed = pack(ended, {"started": ticks_of(column, {})})
+    assert packed == {"per": 10**6, "ticks": "1500*1000", "since": "started"}
     assert len(json.dumps(column)) < 8 * 1000

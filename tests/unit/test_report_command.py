@@ -66,7 +66,7 @@ def test_one_report_goes_to_standard_output(run: Path, capsysbinary: pytest.Capt
     assert files(run) == set()
 
 
-def test_one_report_goes_where_it_is_told(run: Path, tmp_path: Path) -> None:
+def test_one_report_goes_where_the_option_says(run: Path, tmp_path: Path) -> None:
     assert main(["report", str(run), "--format", "markdown", "--out", str(tmp_path / "there" / "a.md")]) == 0
     assert (tmp_path / "there" / "a.md").read_text() == FORMATS["markdown"].render(read_run(run))
     assert main(["report", str(run), "--format", "markdown", "--out", str(tmp_path / "there")]) == 0
@@ -113,7 +113,7 @@ def test_a_report_that_cannot_be_made_hinders_no_other(tmp_path: Path, capsys: p
 
 @pytest.mark.parametrize("command", ["report", "summary"])
 @pytest.mark.parametrize("text", [None, "", "{}\n", "not json", '{"record": "header", "schema": 3}\n'])
-def test_what_is_no_ledger_is_told(
+def test_what_is_no_ledger_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text: str | None
 ) -> None:
     if text is not None:
@@ -148,7 +148,7 @@ def test_allure_results_go_into_a_folder(run: Path, tmp_path: Path, monkeypatch:
     assert filled == [(run, run / "allure-results"), (run, tmp_path / "x")]
 
 
-def test_allure_results_that_cannot_be_written_are_told(
+def test_allure_results_that_cannot_be_written_are_reported(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_run: RecordedRun, _folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a run may do: docs/rbac.yaml grants exactly that; a right that is missing is told, and never stumbled over."""
+"""What a run may do: docs/rbac.yaml grants exactly that; a missing right is reported, and never stumbled over."""
 
 import re
 from pathlib import Path
@@ -83,15 +83,15 @@ def test_with_all_of_them_nothing_is_missing() -> None:
 
 
 @pytest.mark.parametrize("taken", RULES, ids=named)
-def test_a_rule_that_is_taken_away_is_told(taken: tuple[str, dict[str, Any]]) -> None:
+def test_a_rule_that_is_taken_away_is_reported(taken: tuple[str, dict[str, Any]]) -> None:
     lost = set(granted([taken]))
     left = set(granted([rule for rule in RULES if rule is not taken]))
-    told = lost & set(needed(suite_names(), disruptive=True))
-    if told:
+    missing = lost & set(needed(suite_names(), disruptive=True))
+    if missing:
         with pytest.raises(PreflightError) as refused:
             examined(left)
         assert "docs/rbac.yaml" in refused.value.hint
-        assert all(str(right) in refused.value.sentence for right in told)
+        assert all(str(right) in refused.value.sentence for right in missing)
         return
     found = examined(left)
     unsupported = {name for name, those in OF_FEATURES.items() if lost & set(those)}

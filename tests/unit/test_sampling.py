@@ -21,7 +21,7 @@ def nodes(count: int) -> dict[str, Node]:
     return {**made, "z-control": control}
 
 
-def test_of_a_small_cluster_it_is_every_node_and_nothing_has_to_be_told() -> None:
+def test_of_a_small_cluster_it_is_every_node_and_nothing_has_to_be_reported() -> None:
     there = nodes(DEFAULT_NODES - 1)
     chosen = sample(there.values(), ROLES, seed=1)
     assert chosen.nodes == (*PARTS, *sorted(there.keys() - set(PARTS)))
@@ -30,7 +30,7 @@ def test_of_a_small_cluster_it_is_every_node_and_nothing_has_to_be_told() -> Non
     assert chosen.words.startswith("10 of 10: n000, n001")
 
 
-def test_of_one_node_more_one_is_left_out_and_that_is_told() -> None:
+def test_of_one_node_more_one_is_left_out_and_that_is_reported() -> None:
     chosen = sample(nodes(DEFAULT_NODES).values(), ROLES, seed=3)
     assert (len(chosen.nodes), chosen.fit, chosen.partial) == (10, 11, True)
     assert chosen.decided.endswith("nodes with a role, and 6 of the 7 others at random by --seed 3")

@@ -52,7 +52,7 @@ def test_several_expressions_of_focus_add_up() -> None:
 
 
 @pytest.mark.parametrize("option", ["--focus", "--skip"])
-def test_what_is_no_expression_is_told(option: str) -> None:
+def test_what_is_no_expression_is_reported(option: str) -> None:
     with pytest.raises(PreflightError, match="is not a regular expression"):
         left(option, "(")
 
@@ -66,7 +66,7 @@ def test_what_failed_is_run_again(tmp_path: Path, status: Status, again: bool) -
     assert found == (wrong if again else set())
 
 
-def test_a_run_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_run_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PreflightError, match="Cannot read a ledger"):
         left("--rerun-failed", str(tmp_path))
 
@@ -132,7 +132,7 @@ def test_a_budget_takes_depth_and_no_checks() -> None:
     assert "even the least" not in less.words
 
 
-def test_what_fits_at_no_depth_is_asked_as_little_as_makes_sense_and_told() -> None:
+def test_what_fits_at_no_depth_is_asked_as_little_as_makes_sense_and_reported() -> None:
     cut = within(all_checks(), Depth(200, 30), 60.0)
     assert cut.depth == Depth(LEAST_SAMPLES, LEAST_MOVES)
     assert "even the least takes longer, about" in cut.words

@@ -202,12 +202,12 @@ def test_what_a_stopped_proxy_cannot_follow_counts_only_from_its_start_on() -> N
     assert stages[1].words in found["changes.proxy-stopped.endpoint-node.udp-socket.ipv4.gone"].reason
 
 
-def test_a_single_lost_connection_while_a_proxy_is_stopped_is_told() -> None:
+def test_a_single_lost_connection_while_a_proxy_is_stopped_is_reported() -> None:
     found = statuses(World(lost_at={"tcp-new": EVERY + 5.0}))
     assert those(found, Status.FAIL) == matching("*.no-loss") != set()
 
 
-def test_ports_that_stay_taken_after_a_deletion_are_told_where_the_service_is_not_served() -> None:
+def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_is_not_served() -> None:
     seen = ServiceChangeEvidence(
         events={"finalizer": World().event(event_of("finalizer"))}, controls=World().seen().controls
     )
@@ -219,7 +219,7 @@ def test_ports_that_stay_taken_after_a_deletion_are_told_where_the_service_is_no
     assert all("whose ports were free: provided port is already" in each.reason for each in served.values())
 
 
-def test_connections_from_a_used_port_that_go_wrong_are_told_apart_from_new_ones() -> None:
+def test_connections_from_a_used_port_that_go_wrong_are_distinguished_from_new_ones() -> None:
     found = statuses(World(keeps=frozenset({"tcp-port"})))
     assert those(found, Status.FAIL) == matching("*.tcp-port.*") != set()
     lost = statuses(World(silent=frozenset({"tcp-port"})))

@@ -1,4 +1,4 @@
-"""Signals: one ends a run, a second one does not keep it from removing what it made. And troubles, each told once."""
+"""Signals: one ends a run, a second one does not keep it from removing what it made. Troubles, each reported once."""
 
 import signal
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def test_handlers_are_back_after_a_removal_that_failed(handled: list[int]) -> No
     assert handled == [signal.SIGINT]
 
 
-def test_what_could_not_be_removed_is_told_beside_why_the_run_ended() -> None:
+def test_what_could_not_be_removed_is_reported_beside_why_the_run_ended() -> None:
     run = Run(Settings(context="home"))
     troubles = [HarnessError("away"), HarnessError("away"), HarnessError("still there"), HarnessError("still there")]
     for trouble in troubles:

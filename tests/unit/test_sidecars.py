@@ -4,7 +4,7 @@ import pytest
 
 from esipp.checks.api import Requests
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import SURROUNDINGS, Check, Status, is_about
+from esipp.checks.check import ENVIRONMENT, Check, Status, is_about
 from esipp.checks.health import About, HealthAnswer, HealthScenario
 from esipp.checks.model import AddressClass
 from esipp.checks.observation import Observation
@@ -27,7 +27,7 @@ def of(shown: AddressClass) -> list[Observation]:
     return [show(CELL.subject.path, shown, seq) for seq in range(SAMPLES)]
 
 
-FACTS = {f"{SURROUNDINGS}sidecars": WHY}
+FACTS = {f"{ENVIRONMENT}sidecars": WHY}
 
 
 def test_a_pod_as_we_made_it_has_no_other_container() -> None:
@@ -48,7 +48,7 @@ def test_meshes_are_asked_to_leave_every_pod_alone() -> None:
         assert NO_SIDECAR.items() <= about["annotations"].items()
 
 
-def test_it_is_told_of_the_paths_that_need_that_pod() -> None:
+def test_it_hears_of_the_paths_that_need_that_pod() -> None:
     listener = by_id("nodeport.local.tcp.ipv4.outside-1-to-bare-node").subject.controls[0].path
     found = integrity.doubts([CELL.subject.path, listener], {"backend": ["istio-init", "istio-proxy"]}, CAST)
     assert set(found) == {CELL.subject.path.key}

@@ -73,9 +73,9 @@ def test_it_is_signed_as_dsse_says(run: Path, tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(base64.b64decode(whole["signatures"][0]["sig"]))
     command = ["openssl", "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", public, "-sigfile", tmp_path / "s"]
     assert subprocess.run([*command, "-in", tmp_path / "m"], capture_output=True, check=False).returncode == 0
-    told = json.loads(payload)
-    assert told["_type"] == "https://in-toto.io/Statement/v1"
-    assert all("decided" in json.dumps(subject) for subject in told["subject"])
+    data = json.loads(payload)
+    assert data["_type"] == "https://in-toto.io/Statement/v1"
+    assert all("decided" in json.dumps(subject) for subject in data["subject"])
 
 
 def test_a_statement_that_was_changed_is_not_verified(run: Path, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_forged_statement_with_a_good_signature_is_held_against_the_ledger(
     assert "the ledger says something else of result" in capsys.readouterr().out
 
 
-def told(run: Path) -> Json:
+def signed_statement(run: Path) -> Json:
     return statement(read_run(run))
 
 
@@ -125,25 +125,27 @@ def test_a_summary_says_who_verified_what(run: Path, tmp_path: Path) -> None:
     summary = json.loads(file.read_text())
     assert summary["predicateType"] == "https://slsa.dev/verification_summary/v1"
     assert summary["predicate"]["verifier"]["id"] == "https://example.com/us"
-    result = told(run)["predicate"]["result"]
+    result = signed_statement(run)["predicate"]["result"]
     assert summary["predicate"]["verificationResult"] == ("FAILED" if result == "FAILED" else "PASSED")
-    assert summary["subject"] == told(run)["subject"]
+    assert summary["subject"] == signed_statement(run)["subject"]
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"payloadType": "x"}', "[]"])
-def test_a_file_that_is_no_envelope_is_told(text: str, run: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_envelope_is_reported(text: str, run: Path, tmp_path: Path) -> None:
     (run / sign.ENVELOPE).write_text(text)
     assert main(["verify", str(run), "--key", made_key(tmp_path, "ed25519")[1]]) == ExitCode.USAGE
 
 
-def test_a_key_that_is_none_is_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_that_is_none_is_reported(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "none.pem").write_text("no key")
     assert main(["sign", str(run), "--key", str(tmp_path / "none.pem")]) == ExitCode.USAGE
     assert "openssl cannot use the key" in capsys.readouterr().err
     assert not (run / sign.ENVELOPE).exists()
 
 
-def test_without_openssl_that_is_told(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_without_openssl_that_is_reported(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setenv("PATH", "/nowhere")
     assert shutil.which("openssl") is None
     assert main(["sign", str(run), "--key", "x"]) == ExitCode.USAGE

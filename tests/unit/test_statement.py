@@ -27,8 +27,8 @@ def predicate(answer: dict[str, Any]) -> dict[str, Any]:
         assert len(bytes.fromhex(each["digest"]["sha256"])) == 32
     lists = [found[name] for name in ("passedTests", "warnedTests", "failedTests")]
     assert all(each == sorted(each) for each in lists)
-    told_once = [name for each in lists for name in each]
-    assert len(told_once) == len(set(told_once))
+    names = [name for each in lists for name in each]
+    assert len(names) == len(set(names))
     return found
 
 

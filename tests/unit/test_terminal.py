@@ -13,12 +13,12 @@ from esipp.checks.reference import Reference
 from esipp.report.matrix import matrix
 from esipp.report.rendering.terminal import as_lines
 from esipp.report.terminal import failures, summary
-from tests.unit.recorded_world import recorded, told_checks, with_looks
+from tests.unit.recorded_world import recorded, recorded_checks, with_looks
 from tests.unit.verdicts import judge
 from tests.unit.world import FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
 from tests.unit.world import SOURCE_IP as CHECKS
 
-TOLD = told_checks(CHECKS)
+RECORDED = recorded_checks(CHECKS)
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 NO_REFERENCE = {name: Feature(False, "not there yet") for name in FEATURES if "reference" in name}
@@ -53,7 +53,7 @@ def rewritten(test: Callable[[Path], bool], what: AddressClass = AddressClass.NO
 
 def matrix_of(verdicts: Mapping[str, Verdict], path_checks: Sequence[PathCheck] = CHECKS) -> list[str]:
     """The rows of the matrix, each on one line."""
-    table = matrix(told_checks(path_checks), verdicts)
+    table = matrix(recorded_checks(path_checks), verdicts)
     assert table is not None
     return ["  ".join(map(plain, row)) for row in (table.head, *table.rows)]
 
@@ -176,7 +176,7 @@ def test_a_failure_says_all_a_reader_needs() -> None:
     assert "over TCP, not SCTP or UDP; over IPv4, not IPv6" in text, "what its siblings tell"
 
 
-def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_of_the_rest() -> None:
+def test_one_cause_in_many_checks_is_reported_once_with_a_few_others_and_the_number_of_the_rest() -> None:
     changes = rewritten(lambda path: path.protocol is Protocol.UDP, AddressClass.OTHER)
     lines = printed(judged(changes))
     text = " ".join(" ".join(lines).split())
@@ -187,14 +187,14 @@ def test_one_cause_in_many_checks_is_told_once_with_a_few_others_and_the_number_
     assert "only affects over UDP, not SCTP or TCP" in text
     assert f"{failing - 1} more checks have this cause" in text
     assert f"and {failing - 6} more (see the ledger)" in text
-    told_of_each = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
-    assert told_of_each.count("unknown address x3") == 6
-    lines = as_lines(failures(TOLD, judged(changes), "esipp run"))
+    causes = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
+    assert causes.count("unknown address x3") == 6
+    lines = as_lines(failures(RECORDED, judged(changes), "esipp run"))
     first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
     assert first < 35
 
 
-def test_the_plainest_of_the_most_binding_checks_is_told_whole() -> None:
+def test_the_plainest_of_the_most_binding_checks_is_reported_whole() -> None:
     changes = rewritten(lambda path: path.protocol is not Protocol.TCP)
     lines = printed(judged(changes))
     assert [line for line in lines if line.startswith("FAIL")] == [
@@ -210,20 +210,20 @@ def test_two_causes_are_two_failures() -> None:
 def test_failures_come_before_doubts() -> None:
     listener = by_id(LOCAL).subject.controls[0].path
     lines = as_lines(
-        failures(TOLD, judged({listener: AddressClass.DROPPED, by_id(BARE).subject.path: AddressClass.NODE}), "x")
+        failures(RECORDED, judged({listener: AddressClass.DROPPED, by_id(BARE).subject.path: AddressClass.NODE}), "x")
     )
     kinds = [line.split()[0] for line in lines if line.startswith(("FAIL", "INCONCLUSIVE"))]
     assert kinds == sorted(kinds)
 
 
-def test_the_same_doubt_is_told_once_with_its_count() -> None:
+def test_the_same_doubt_is_reported_once_with_its_count() -> None:
     listener = by_id(LOCAL).subject.controls[0].path
     text = "\n".join(printed(judged({listener: AddressClass.DROPPED})))
     assert text.count("INCONCLUSIVE (core)") == 1
     assert "more checks have this cause" in text
 
 
-def test_our_own_errors_are_told_once_each_kind() -> None:
+def test_our_own_errors_are_reported_once_each_kind() -> None:
     path_checks = [path_check for path_check in CHECKS if path_check.subject.path.entry.kind is EntryKind.POD_IP]
     few = {
         path_check.subject.path.key: [show(path_check.subject.path, AddressClass.CLIENT)] * (n % 2 + 1)
@@ -253,7 +253,7 @@ def test_silence_and_refusal_differ_in_words() -> None:
     assert f"refused x{SAMPLES}" in "\n".join(printed(judged(seen={path_check.subject.path.key: refused})))
 
 
-def test_known_differences_are_told_by_nature_and_level_and_undecided_checks_by_reason() -> None:
+def test_known_differences_are_known_by_nature_and_level_and_undecided_checks_by_reason() -> None:
     verdicts = judged()
     asked = [path_check for path_check in CHECKS if verdicts[path_check.id].status is Status.PASS]
     core = [path_check for path_check in asked if path_check.level is Level.CORE][:3]

@@ -416,7 +416,7 @@ def test_what_is_refused_of_everything_ends_the_run(refused: ApiError, monkeypat
         arranged(Creating(prop=refused), monkeypatch)
 
 
-def test_why_no_vip_came_is_told_by_its_last_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_no_vip_came_is_known_by_its_last_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Creating()
     made = arranged(cluster, monkeypatch)
     assert "warning" not in made._why_no_vip(PROP, Family.IPV4)

@@ -140,27 +140,27 @@ def test_every_kind_of_stream_is_a_job() -> None:
     traffic, prober = made()
     for kind in (UDP_SOCKET, UDP_ONE_WAY, SCTP_PORT, BULK[0], DATAGRAMS[1], UDP_NEW, TCP_LASTING):
         traffic.send(kind, kind.name, Target("192.0.2.9", 80))
-    told = {each.job.key: each.job.order("x") for each in prober.running}
-    assert (told["udp-socket"]["protocol"], told["udp-socket"]["one_socket"]) == ("udp", True)
-    assert (told["udp-one-way"]["one_way"], "one_socket" in told["udp-one-way"]) == (True, False)
-    assert (told["sctp-port"]["protocol"], told["sctp-port"]["spacing"]) == ("sctp", 0.5)
-    assert (told["bulk-1mb"]["protocol"], told["bulk-1mb"]["size"]) == ("bulk", 1_000_000)
-    assert (told["udp-mtu"]["size"], "size" in told["udp-new"]) == ("mtu", False)
-    assert told["tcp-lasting"]["protocol"] == "lasting"
-    assert all("token" in job for job in told.values())
+    orders = {each.job.key: each.job.order("x") for each in prober.running}
+    assert (orders["udp-socket"]["protocol"], orders["udp-socket"]["one_socket"]) == ("udp", True)
+    assert (orders["udp-one-way"]["one_way"], "one_socket" in orders["udp-one-way"]) == (True, False)
+    assert (orders["sctp-port"]["protocol"], orders["sctp-port"]["spacing"]) == ("sctp", 0.5)
+    assert (orders["bulk-1mb"]["protocol"], orders["bulk-1mb"]["size"]) == ("bulk", 1_000_000)
+    assert (orders["udp-mtu"]["size"], "size" in orders["udp-new"]) == ("mtu", False)
+    assert orders["tcp-lasting"]["protocol"] == "lasting"
+    assert all("token" in job for job in orders.values())
 
 
 class Backend:
     """A prober that reaches a pod, and what the pod says."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, document: dict[str, Any]) -> None:
         self.asked: list[Job] = []
-        self.told = told
+        self.document = document
 
     def ask(self, job: Job) -> Future[list[dict[str, Any]]]:
         self.asked.append(job)
         answer: Future[list[dict[str, Any]]] = Future()
-        answer.set_result([{"response": {"status": 200, "body": json.dumps(self.told)}}])
+        answer.set_result([{"response": {"status": 200, "body": json.dumps(self.document)}}])
         return answer
 
 

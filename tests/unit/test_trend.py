@@ -52,7 +52,7 @@ def test_what_became_worse_is_what_diff_says_with_the_first_bad_run(runs: list[R
     assert "3 checks became worse since kind-cilium" in found.sentence
 
 
-def test_what_is_as_required_again_is_told_as_fixed(runs: list[RecordedRun]) -> None:
+def test_what_is_as_required_again_is_reported_as_fixed(runs: list[RecordedRun]) -> None:
     healthy, broken = runs[1], runs[2]
     again = read_run(healthy.folder)
     again.header = {**again.header, "at": broken.header["at"] + 60}
@@ -66,10 +66,10 @@ def test_what_is_as_required_again_is_told_as_fixed(runs: list[RecordedRun]) -> 
 def test_the_exit_code_is_of_what_binds(folders: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trend", str(folders[0]), str(folders[0])]) == ExitCode.CONFORMANT
     assert main(["trend", *map(str, folders), "--format", "json"]) == ExitCode.NOT_CONFORMANT
-    told = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
-    assert [each["result"] for each in told["runs"]] == ["partial", "partial", "known defects"]
-    assert {each["first_bad_run"] for each in told["worse"]} == {told["runs"][2]["run"]}
-    assert told["distributions"]
+    data = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    assert [each["result"] for each in data["runs"]] == ["partial", "partial", "known defects"]
+    assert {each["first_bad_run"] for each in data["worse"]} == {data["runs"][2]["run"]}
+    assert data["distributions"]
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
@@ -125,7 +125,7 @@ def test_a_suites_page_has_each_verdict(site: Path, runs: list[RecordedRun]) -> 
             assert f'#row={name}">known</a>' in page
 
 
-def test_a_folder_that_cannot_be_written_is_told(
+def test_a_folder_that_cannot_be_written_is_reported(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -7,7 +7,7 @@ from esipp.cluster.client import plain_reason
 
 
 @pytest.mark.parametrize(
-    ("told", "plain"),
+    ("wrapped", "plain"),
     [
         ("Pool(host='x', port=1): Read timed out. (read timeout=5.0)", "Read timed out. (read timeout=5.0)"),
         ("Connection(port=9): Failed: [Errno 111] Connection refused", "Failed: [Errno 111] Connection refused"),
@@ -16,10 +16,10 @@ from esipp.cluster.client import plain_reason
         ("", "Exception"),
     ],
 )  # fmt: skip
-def test_wrapping_is_taken_off(told: str, plain: str) -> None:
-    assert plain_reason(Exception(told)) == plain
+def test_wrapping_is_taken_off(wrapped: str, plain: str) -> None:
+    assert plain_reason(Exception(wrapped)) == plain
 
 
-def test_the_reason_within_is_told() -> None:
+def test_the_reason_within_is_reported() -> None:
     outer = urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.SSLError("bad certificate"))  # type: ignore[arg-type]
     assert plain_reason(outer) == "bad certificate"

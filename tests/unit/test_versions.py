@@ -148,8 +148,8 @@ def test_the_reason_names_version_reference_and_server() -> None:
     verdict = give_verdict(DATED, Known({}, version_features("v1.26.3", [DATED])), never)
     assert (verdict.status, verdict.left_out) == (Status.UNSUPPORTED, False)
     assert verdict.reason == "needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
-    (told,) = by_reason([DATED], {DATED.id: verdict})
-    assert told.words == "not tested, 1 check (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
+    (reason,) = by_reason([DATED], {DATED.id: verdict})
+    assert reason.words == "not tested, 1 check (1 core): needs Kubernetes 1.28 (KEP-1): the server is 1.26.3"
     other = {**version_features("v1.26.3", [DATED]), "family.ipv6": Feature(False, "no node has it")}
     two = replace(DATED, features=DATED.features | {"family.ipv6"})
     assert say_missing(two, missing_features(two, other)).startswith(
@@ -157,7 +157,7 @@ def test_the_reason_names_version_reference_and_server() -> None:
     )
 
 
-def test_paths_are_told_so_too() -> None:
+def test_paths_hear_so_too() -> None:
     path_check = CHECKS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"]
     assert is_about(path_check, OnPath)
     features = {name: Feature(True, "") for name in path_check.features} | version_features("v1.28.1", [path_check])
@@ -236,15 +236,15 @@ def test_a_long_id_stands_apart_from_what_is_expected() -> None:
 def test_json_tells_why_not() -> None:
     check = CHECKS["healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.weight"]
     (line,) = listing.json_for("1.7.3", [check])
-    told = json.loads(line)
-    assert told["since"] == "1.28"
-    assert told["unsupported"].startswith("needs Kubernetes 1.28 (kubernetes/kubernetes#118999")
-    assert told["unsupported"].endswith(": the server is 1.7.3")
-    assert told["dialect"].startswith("fields")
+    data = json.loads(line)
+    assert data["since"] == "1.28"
+    assert data["unsupported"].startswith("needs Kubernetes 1.28 (kubernetes/kubernetes#118999")
+    assert data["unsupported"].endswith(": the server is 1.7.3")
+    assert data["dialect"].startswith("fields")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "expected"),
     [
         (["--kubernetes", "1.5"], 0, "API dialect beta annotations"),
         (["--kubernetes", "v1.4.12", "healthcheck.lifecycle"], 0, "API dialect alpha annotations"),
@@ -257,14 +257,14 @@ def test_json_tells_why_not() -> None:
         (["--kubernetes"], 4, "expected one argument"),
     ],
 )
-def test_the_command(arguments: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(arguments: list[str], code: int, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         ended = main(["list", *arguments])
     except SystemExit as left:  # argparse
         ended = int(left.code or 0)
     said = capsys.readouterr()
     assert ended == code
-    assert told in (said.err if code else said.out)
+    assert expected in (said.err if code else said.out)
     assert not (code and said.out)
 
 
@@ -275,15 +275,15 @@ def test_what_is_no_version(bad: str) -> None:
 
 
 def test_explain_tells_it_and_the_page_does_not_grow() -> None:
-    told = explain_check(CHECKS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"])
-    assert "since       Kubernetes 1.29 (kubernetes/kubernetes#119150" in told
-    assert KUBERNETES not in told.partition("needs ")[2]
+    text = explain_check(CHECKS["external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node"])
+    assert "since       Kubernetes 1.29 (kubernetes/kubernetes#119150" in text
+    assert KUBERNETES not in text.partition("needs ")[2]
     assert "since " not in explain_check(CHECKS["loadbalancer.local.tcp.ipv4.outside-1-to-vip"])
     bare = [replace(check, since="", since_why=None) for check in CHECKS.values()]
     assert checks_page(list(CHECKS.values())) == checks_page(bare)
 
 
-def test_remarks_are_told_until_they_no_longer_hold() -> None:
+def test_remarks_are_reported_until_they_no_longer_hold() -> None:
     for before, text in REMARKS:
         older, newer = f"1.{before[1] - 1}", f"1.{before[1]}"
         assert text in dialect_of(older).remarks

@@ -60,7 +60,7 @@ def test_only_target_groups_at_our_node_ports_are_asked(aws: Fake) -> None:
     assert [arn.split("/")[1] for arn in asked_of] == ["k8s-shop-web-http"]
 
 
-def test_states_in_between_are_not_healthy_and_strangers_are_told(aws: Fake) -> None:
+def test_states_in_between_are_not_healthy_and_strangers_are_reported(aws: Fake) -> None:
     aws.when("elbv2 describe-target-health", recorded("aws-health-others"))
     found = view(aws).ask(asked(hostname=NLB))
     assert list(found.states.values()) == [State.UNKNOWN, State.UNHEALTHY, State.UNHEALTHY]
@@ -94,14 +94,14 @@ def test_a_classic_one_is_asked_for_its_instances(aws: Fake) -> None:
         ("", "", Why.NOT_FOUND),
     ],
 )
-def test_what_is_not_there_is_told(aws: Fake, hostname: str, address: str, why: Why) -> None:
+def test_what_is_not_there_is_reported(aws: Fake, hostname: str, address: str, why: Why) -> None:
     with pytest.raises(Unavailable) as raised:
         view(aws).ask(asked(address, hostname))
     assert raised.value.why is why
     assert raised.value.hint
 
 
-def test_no_target_group_yet_is_told(aws: Fake) -> None:
+def test_no_target_group_yet_is_reported(aws: Fake) -> None:
     aws.when("elbv2 describe-target-groups", Given('{"TargetGroups": []}'))
     with pytest.raises(Unavailable, match="no target group"):
         view(aws).ask(asked(hostname=NLB))
@@ -119,7 +119,7 @@ def test_a_missing_right_names_those_that_are_needed(aws: Fake) -> None:
 @pytest.mark.parametrize(
     "said", ["[]", "{}", '{"TargetHealthDescriptions": [{"Target": {}}]}', '{"TargetHealthDescriptions": 3}']
 )
-def test_another_form_is_told_and_is_no_crash(aws: Fake, said: str) -> None:
+def test_another_form_is_reported_and_is_no_crash(aws: Fake, said: str) -> None:
     aws.when("elbv2 describe-target-health", Given(said))
     with pytest.raises(Unavailable) as raised:
         view(aws).ask(asked(hostname=NLB))

@@ -91,20 +91,20 @@ def test_no_series_is_a_view_without_members(az: Fake) -> None:
     assert "no targets" in result.notes[-1]
 
 
-def test_what_the_metric_itself_says_is_told(az: Fake) -> None:
+def test_what_the_metric_itself_says_is_reported(az: Fake) -> None:
     az.when("monitor metrics list", recorded("az-metric-error"))
     with pytest.raises(Unavailable, match="Azure Monitor says Throttled: too many") as raised:
         view(az).ask(asked(VIP))
     assert raised.value.why is Why.THROTTLED
 
 
-def test_an_address_of_nobody_is_told(az: Fake) -> None:
+def test_an_address_of_nobody_is_reported(az: Fake) -> None:
     with pytest.raises(Unavailable, match=r"192\.0\.2\.7 was found in the resource group mc_shop") as raised:
         view(az).ask(asked("192.0.2.7"))
     assert raised.value.why is Why.NOT_FOUND
 
 
-def test_a_login_that_is_over_is_told_at_once(az: Fake) -> None:
+def test_a_login_that_is_over_is_reported_at_once(az: Fake) -> None:
     az.when("network lb list", refused("ERROR: AADSTS700082: The refresh token has expired due to inactivity."))
     with pytest.raises(Unavailable) as raised:
         view(az).ask(asked(VIP))
@@ -119,7 +119,7 @@ def test_a_login_that_is_over_is_told_at_once(az: Fake) -> None:
      '{"value": [{"timeseries": [{"metadatavalues": [{"name": {"value": "BackendIPAddress"}, "value": "10.224.0.4"}], '
      '"data": [{"average": 100.0, "timeStamp": "yesterday"}]}]}]}'],
 )  # fmt: skip
-def test_another_form_is_told_and_is_no_crash(az: Fake, said: str) -> None:
+def test_another_form_is_reported_and_is_no_crash(az: Fake, said: str) -> None:
     az.when("monitor metrics list", Given(said))
     with pytest.raises(Unavailable) as raised:
         view(az).ask(asked(VIP))

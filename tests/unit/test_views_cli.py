@@ -1,4 +1,4 @@
-"""Clouds' tools are asked for what reads only, for a bounded time, and why they do not answer is told in a sentence."""
+"""Clouds' tools are asked for what reads only, for a bounded time, and a sentence says why they do not answer."""
 
 import ast
 import inspect
@@ -137,7 +137,7 @@ def test_why_it_does_not_answer_is_known_by_its_words(tool: Tool, said: str, why
     assert len(fake.asked) == (1 + len(PAUSES) if why is Why.THROTTLED else 1)
 
 
-def test_what_is_too_much_is_asked_again_a_few_times_and_told(tmp_path: Path) -> None:
+def test_what_is_too_much_is_asked_again_a_few_times_and_reported(tmp_path: Path) -> None:
     pauses: list[float] = []
     fake = Fake(tmp_path, "aws").when(
         "elbv2", refused("(Throttling): Rate exceeded"), refused("Rate exceeded"), Given("[1]")
@@ -159,7 +159,7 @@ def test_it_is_given_up_after_the_last_pause(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "not JSON at all", '{"cut": [1, 2', "<html>sign in</html>"])
-def test_garbage_is_told_as_such(said: str, tmp_path: Path) -> None:
+def test_garbage_is_reported_as_such(said: str, tmp_path: Path) -> None:
     fake = Fake(tmp_path, "aws").when("elbv2", Given(said))
     with pytest.raises(Unavailable, match="did not answer in JSON") as raised:
         fake.cli(AWS_TOOL).ask(*TRY)

@@ -81,7 +81,7 @@ def test_no_health_at_all_is_a_view_without_members(gcloud: Fake) -> None:
 @pytest.mark.parametrize(
     ("address", "why"), [("192.0.2.99", Why.NOT_FOUND), (INGRESS, Why.UNSUPPORTED), ("", Why.NOT_FOUND)]
 )
-def test_what_has_no_backend_service_is_told(gcloud: Fake, address: str, why: Why) -> None:
+def test_what_has_no_backend_service_is_reported(gcloud: Fake, address: str, why: Why) -> None:
     with pytest.raises(Unavailable) as raised:
         view(gcloud).ask(asked(address))
     assert raised.value.why is why
@@ -114,7 +114,7 @@ def test_a_backend_service_that_is_gone_is_looked_for_again(gcloud: Fake) -> Non
 @pytest.mark.parametrize(
     "said", ['{"a": 1}', '["text"]', "null", '[{"status": {"healthStatus": [7]}}]', '[{"status": 5}]']
 )
-def test_another_form_is_told_and_is_no_crash(gcloud: Fake, said: str) -> None:
+def test_another_form_is_reported_and_is_no_crash(gcloud: Fake, said: str) -> None:
     gcloud.when("compute backend-services get-health", Given(said))
     with pytest.raises(Unavailable) as raised:
         view(gcloud).ask(asked(RBS))

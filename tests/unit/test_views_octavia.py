@@ -63,7 +63,7 @@ def test_without_a_monitor_nobody_knows_and_that_is_said(openstack: Fake) -> Non
     assert "no health monitor" in result.notes[0]
 
 
-def test_an_address_of_nobody_is_told(openstack: Fake) -> None:
+def test_an_address_of_nobody_is_reported(openstack: Fake) -> None:
     with pytest.raises(Unavailable) as raised:
         view(openstack).ask(asked("192.0.2.7"))
     assert raised.value.why is Why.NOT_FOUND
@@ -81,7 +81,7 @@ def test_a_cloud_without_octavia_is_unsupported(openstack: Fake) -> None:
 
 
 @pytest.mark.parametrize("said", ["[]", "{}", '{"loadbalancer": {"pools": [{}]}}', '{"loadbalancer": []}'])
-def test_another_form_is_told_and_is_no_crash(openstack: Fake, said: str) -> None:
+def test_another_form_is_reported_and_is_no_crash(openstack: Fake, said: str) -> None:
     openstack.when("loadbalancer status show", Given(said))
     with pytest.raises(Unavailable) as raised:
         view(openstack).ask(asked("10.0.10.20"))

@@ -110,7 +110,7 @@ def test_runs_together_have_the_waivers_of_all() -> None:
         (FILE.format(check="a.good", expires=TODAY).replace("https", "ftp"), "expected a URL"),
     ],
 )
-def test_a_file_of_another_form_is_told(text: str, said: str, tmp_path: Path) -> None:
+def test_a_file_of_another_form_is_reported(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text(text)
     with pytest.raises(PreflightError) as refused:
         read_waivers(str(tmp_path / "w.yaml"), ["a.good"])

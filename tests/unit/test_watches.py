@@ -1,4 +1,4 @@
-"""A watch that ends, breaks or is too old: what happened meanwhile is told all the same."""
+"""A watch that ends, breaks or is too old: what happened meanwhile is reported all the same."""
 
 import json
 import math
@@ -81,7 +81,7 @@ def test_a_watch_that_the_server_ends_goes_on_where_it_ended() -> None:
 @pytest.mark.parametrize(
     "end", [Body(breaks=True), Body(("ERROR", {"code": 410})), ApiError(410, "Expired", "too old", "GET")]
 )
-def test_what_was_deleted_while_a_watch_was_broken_is_told(end: Any) -> None:
+def test_what_was_deleted_while_a_watch_was_broken_is_reported(end: Any) -> None:
     made, _ = cluster_of([snapshot(5, pod("a", 5), pod("b", 5)), snapshot(9, pod("b", 9))], [end])
     assert taken(made, 4) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a"), ("ADDED", "b")]
 
@@ -91,7 +91,7 @@ def test_an_object_of_the_same_name_is_another_one() -> None:
     assert taken(made, 3) == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
 
 
-def test_a_caller_who_watches_again_after_a_refusal_is_told_of_deletions() -> None:
+def test_a_caller_who_watches_again_after_a_refusal_hears_of_deletions() -> None:
     known: dict[str, Any] = {}
     made, _ = cluster_of([snapshot(5, pod("a", 5)), snapshot(9)], [ApiError(500, "InternalError", "x", "GET")])
     watch = made.watch(PODS, budget=math.inf, known=known)

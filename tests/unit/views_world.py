@@ -34,7 +34,7 @@ for when in answers:
         sys.stdout.write(now["out"])
         sys.stderr.write(now["err"])
         sys.exit(now["code"])
-sys.exit("nobody told me what to say to " + " ".join(argv))
+sys.exit("there is no answer for " + " ".join(argv))
 """
 
 

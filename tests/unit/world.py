@@ -113,7 +113,7 @@ def node_of(backend: str) -> str:
 
 
 def header(claim: Claim, address: str) -> dict[str, Any]:
-    """The fields of an echo document that was told an address out of band."""
+    """The fields of an echo document that got an address out of band."""
     if claim is Claim.FORWARDED_FOR:
         return {"x_forwarded_for": [address]}
     version = {Claim.PROXY_V1: 1, Claim.PROXY_V2: 2}.get(claim)
@@ -143,8 +143,10 @@ def answer(path: Path, seen: str, seq: int = 0, **echo: Any) -> Observation:
     pod, local = _who_answers(path, seq)
     listener = path.entry.kind is EntryKind.NODE_LISTENER
     nonce = f"n-{path.key}-{seq}"
-    told = path.service.reports if path.service else Claim.NOTHING
-    told = told if told is not Claim.NOTHING or not path.service else TELLS.get(path.service.balancer, Claim.NOTHING)
+    reports = path.service.reports if path.service else Claim.NOTHING
+    reports = (
+        reports if reports is not Claim.NOTHING or not path.service else TELLS.get(path.service.balancer, Claim.NOTHING)
+    )
     document: dict[str, Any] = {
         "schema": 1,
         "nonce": nonce,
@@ -154,7 +156,7 @@ def answer(path: Path, seen: str, seq: int = 0, **echo: Any) -> Observation:
         "local_address": local,
         "pod": pod,
         "node": ROLES[path.entry.role] if listener and path.entry.role else node_of(pod),
-        **header(told, source),
+        **header(reports, source),
         **echo,
     }
     return Observation(
@@ -254,14 +256,14 @@ def numbered(made: Iterable[Observation]) -> list[Observation]:
 
 
 def as_many(made: Sequence[Observation], samples: int) -> list[Observation]:
-    """As many probes as every path has: what is there already, and more of the last one, told as a group."""
+    """As many probes as every path has: what is there already, and more of the last one, as a group."""
     missing = samples - sum(each.count for each in made)
     if not made or missing <= 0:
         return list(made)[:samples]
     return numbered([*made, group(made[-1], missing)])
 
 
-def _told(made: Sequence[Observation], samples: int) -> list[Observation]:
+def _joined(made: Sequence[Observation], samples: int) -> list[Observation]:
     """What a test tells of a path: one probe stands for all, several are as they are."""
     return numbered(made * samples if len(made) == 1 and made[0].count == 1 else made)
 
@@ -270,7 +272,7 @@ def verdict(path_check: PathCheck, *instead: Observation, also: Iterable[Observa
     """The judge's word on a check where its path shows something else, and other paths do as well.
 
     Every path keeps as many probes as the others have, each with a source port of its own: of a path of which one
-    probe is told, all show the same; where more are told, the check's other paths show more of what they show anyway.
+    probe is given, all show the same; where more are given, the check's other paths show more of what they show anyway.
 
     Args:
         cell: the check.
@@ -278,12 +280,12 @@ def verdict(path_check: PathCheck, *instead: Observation, also: Iterable[Observa
         also: what other paths show.
         fields: other fields of the evidence (``facts``, ``features``, ``witnesses``, ``samples`` ...).
     """
-    told: dict[str, list[Observation]] = {}
+    observations: dict[str, list[Observation]] = {}
     for each in (*instead, *also):
-        told.setdefault(each.path, []).append(each)
-    totals = [sum(each.count for each in made) for made in told.values()]
+        observations.setdefault(each.path, []).append(each)
+    totals = [sum(each.count for each in made) for made in observations.values()]
     samples = fields.setdefault("samples", max((total for total in totals if total > 1), default=SAMPLES))
-    changes = {key: _told(made, samples) for key, made in told.items()}
+    changes = {key: _joined(made, samples) for key, made in observations.items()}
     if samples != SAMPLES:
         rest = {path.key for path in path_check.subject.paths} - changes.keys()
         changes |= {key: as_many(evidence().observations[key], samples) for key in rest}

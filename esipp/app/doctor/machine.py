@@ -67,9 +67,9 @@ def of_clock(cluster: Cluster, now: Callable[[], float] = time.time) -> DoctorCh
     return ok("clock", "the clocks of this machine and the API server agree")
 
 
-def moment(told: str) -> float | None:
+def moment(text: str) -> float | None:
     """The time of an API object (RFC 3339) in seconds since 1970; None if it is unreadable."""
     try:
-        return datetime.fromisoformat(told).astimezone(UTC).timestamp()
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
     except ValueError:
         return None

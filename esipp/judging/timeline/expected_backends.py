@@ -75,8 +75,8 @@ def spans_of_marks(marks: Iterable[Mark], nodes: Mapping[str, str], health: Iter
         elif mark.what == "deleting":
             ending.add(mark.pod)
         elif mark.what == "unready" and is_open and mark.pod not in ending:
-            told = [first_503(each.get(nodes.get(mark.pod, "")), mark.at) for each in checks]
-            own[-1] = replace(own[-1], here=until_followed(mark.at, told), elsewhere=mark.at + STALE)
+            answered_503 = [first_503(each.get(nodes.get(mark.pod, "")), mark.at) for each in checks]
+            own[-1] = replace(own[-1], here=until_followed(mark.at, answered_503), elsewhere=mark.at + STALE)
         elif mark.what == UNREADY_BESIDE and own and own[-1].here < math.inf:
             # the Service whose health checks were probed lost it sooner; the proxy follows for this one only now
             own[-1] = replace(
@@ -87,14 +87,14 @@ def spans_of_marks(marks: Iterable[Mark], nodes: Mapping[str, str], health: Iter
     return found
 
 
-def until_followed(removed: float, told: Sequence[float]) -> float:
+def until_followed(removed: float, answered_503: Sequence[float]) -> float:
     """Until when a pod that became unready may answer.
 
     Args:
         removed: when it became unready.
-        told: when its node said 503, in each family; infinite where it did not.
+        answered_503: when its node said 503, in each family; infinite where it did not.
     """
-    return max(told) + SLACK if told and max(told) < math.inf else removed + STALE
+    return max(answered_503) + SLACK if answered_503 and max(answered_503) < math.inf else removed + STALE
 
 
 def first_503(checks: Stream | None, after: float) -> float:

@@ -128,12 +128,12 @@ def uncertain(samples: Sequence[Sample], causes: Sequence[float], vantage: Vanta
         return []
     ours = {id(s) for s in samples if (not s.answered or is_late(s)) and _is_ours(s, vantage)}
     sure = gaps((s for s in samples if id(s) not in ours), causes)
-    told = []
+    made = []
     for gap in found:
         inside = [each.seconds for each in sure if gap.first <= each.first and each.last <= gap.last]
         blur = Blur(kept_from_asking(samples, gap), vantage.slow(gap.first, gap.last))
-        told.append(Uncertain(gap, max(inside, default=0.0), blur))
-    return told
+        made.append(Uncertain(gap, max(inside, default=0.0), blur))
+    return made
 
 
 def _is_ours(sample: Sample, vantage: Vantage) -> bool:

@@ -198,10 +198,12 @@ def read_arrived(result: dict[str, Any], node: str) -> list[Arrived]:
     response = result.get("response") or {}
     if response.get("status") != 200:
         raise ValueError(result.get("detail") or f"status {response.get('status')}")
-    told = json.loads(response["body"])
+    report = json.loads(response["body"])
     return [
-        Arrived(str(told["pod"] or ""), node, str(each["address"]), tuple((int(a), int(b)) for a, b in each["arrived"]))
-        for each in told["senders"]
+        Arrived(
+            str(report["pod"] or ""), node, str(each["address"]), tuple((int(a), int(b)) for a, b in each["arrived"])
+        )
+        for each in report["senders"]
     ]
 
 

@@ -92,11 +92,11 @@ class _Notes:
     def of(self, sources: Iterable[Source]) -> str:
         return "".join(f"[^{self._number(source)}]" for source in sources)
 
-    def told(self, told: Figure[Any] | None, say: Callable[[Any], str] = str) -> str:
+    def figure(self, figure: Figure[Any] | None, say: Callable[[Any], str] = str) -> str:
         """A figure with its mark; a dash if there is none."""
-        if told is None:
+        if figure is None:
             return NOTHING
-        return f"{say(told.value)}{'†' if told.grade is Grade.REPORTED else ''}{self.of(told.sources)}"
+        return f"{say(figure.value)}{'†' if figure.grade is Grade.REPORTED else ''}{self.of(figure.sources)}"
 
     def _number(self, source: Source) -> int:
         key = (source.grade, source.text, source.url)
@@ -136,18 +136,18 @@ def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
 
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         path, status = profile.datapath, profile.status
-        mode = f", ipMode {notes.told(status.ip_mode)}" if status.ip_mode else ""
+        mode = f", ipMode {notes.figure(status.ip_mode)}" if status.ip_mode else ""
         return (
             _link(profile),
             profile.system,
-            notes.told(path.kind),
-            notes.told(path.local, sources_seen),
-            notes.told(path.cluster, sources_seen),
-            notes.told(path.destination),
-            notes.told(path.out_of_band, ", ".join),
-            notes.told(status.form) + mode,
-            notes.told(profile.carries.families, ", ".join),
-            notes.told(profile.carries.protocols, ", ".join),
+            notes.figure(path.kind),
+            notes.figure(path.local, sources_seen),
+            notes.figure(path.cluster, sources_seen),
+            notes.figure(path.destination),
+            notes.figure(path.out_of_band, ", ".join),
+            notes.figure(status.form) + mode,
+            notes.figure(profile.carries.families, ", ".join),
+            notes.figure(profile.carries.protocols, ", ".join),
         )
 
     return _table(heads, map(row, profiles))
@@ -158,20 +158,20 @@ def _checks(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
              "if silent", "up", "checked from")  # fmt: skip
 
     def row(profile: LoadBalancer, policy: str, check: HealthCheck) -> tuple[str, ...]:
-        period = notes.told(check.period, seconds)
+        period = notes.figure(check.period, seconds)
         if check.no_traffic_period:
-            period += f", {notes.told(check.no_traffic_period, seconds)} while idle"
-        threshold = notes.told(check.unhealthy)
+            period += f", {notes.figure(check.no_traffic_period, seconds)} while idle"
+        threshold = notes.figure(check.unhealthy)
         if check.first_failure and check.first_failure.value:
             threshold += f", 1 if the answer is clear{notes.of(check.first_failure.sources)}"
         silent, local = check.silent_bound if check.on else None, policy == "Local"
         rise = profile.rise if local else check.rise if check.on else None
         request = asks(check) + notes.of((check.off_by_default or check.protocol).sources)
         return (
-            _link(profile), policy, request, period, notes.told(check.timeout, seconds), notes.told(check.healthy),
+            _link(profile), policy, request, period, notes.figure(check.timeout, seconds), notes.figure(check.healthy),
             threshold, f"**{bound(check)}**", seconds(silent) if silent else NOTHING,
             seconds(rise) if rise else NOTHING,
-            notes.told(profile.probes.addresses, ", ".join) if check.there else NOTHING,
+            notes.figure(profile.probes.addresses, ", ".join) if check.there else NOTHING,
         )  # fmt: skip
 
     each = [(profile, policy, check) for profile in profiles
@@ -193,11 +193,11 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         times = profile.times
         by = " and ".join(OF_STEERING[each] for each in profile.steering.by.value)
-        by += f", {notes.told(profile.steering.membership, seconds)}" if profile.steering.membership else ""
+        by += f", {notes.figure(profile.steering.membership, seconds)}" if profile.steering.membership else ""
         return (
-            _link(profile), notes.told(times.usual, span), notes.told(times.created, seconds),
-            notes.told(times.answering, seconds), notes.told(times.removed, seconds), notes.told(times.idle, seconds),
-            by + notes.of(profile.steering.by.sources),
+            _link(profile), notes.figure(times.usual, span), notes.figure(times.created, seconds),
+            notes.figure(times.answering, seconds), notes.figure(times.removed, seconds),
+            notes.figure(times.idle, seconds), by + notes.of(profile.steering.by.sources),
         )  # fmt: skip
 
     said = [

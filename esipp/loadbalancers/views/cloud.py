@@ -13,7 +13,8 @@ Found = TypeVar("Found")
 class CloudView(ABC, Generic[Found]):
     """A cloud's view, by its own command-line tool.
 
-    ``Found`` is where the health of a Service's load balancer is told: looked for once, and again when it is gone.
+    ``Found`` is where the cloud reports the health of a Service's load balancer. It is looked up once, and again if it
+    is gone.
     """
 
     provider: ClassVar[str]

@@ -8,9 +8,9 @@ from esipp.loadbalancers.reference import Reference
 
 
 class ReferenceView:
-    """What it says when it is asked; its decisions are told as they are taken (moves/told.py).
+    """What it reports when it is asked. It reports its decisions as it takes them (endpoint_change/reported_state.py).
 
-    Of its proxies that is HAProxy's own word: its servers' status, by ``show stat`` in the container.
+    For its proxies HAProxy reports its servers' status, by ``show stat`` in the container.
     """
 
     provider = "reference"

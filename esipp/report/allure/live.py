@@ -59,7 +59,7 @@ def attend(config: pytest.Config, run: Run) -> None:
         config.add_cleanup(lambda: allure_commons.plugin_manager.unregister(describer))
 
 
-def surround(config: pytest.Config, run: RecordedRun) -> list[str]:
+def describe_run(config: pytest.Config, run: RecordedRun) -> list[str]:
     """After the run: write environment, categories and executor; return the result or an error as a line."""
     folder = config.getoption("allure_report_dir", None)
     if not folder:

@@ -271,5 +271,5 @@ def _summary(of: Distribution) -> dict[str, Any]:
     """The size and quantiles of a distribution in seconds; the ledgers have the samples."""
     if not of.samples:
         return {"n": 0}
-    told = {"p50": of.p50, "p95": of.p95, "max": of.most}
-    return {"n": len(of.samples), **{name: round(each, 4) for name, each in told.items()}}
+    figures = {"p50": of.p50, "p95": of.p95, "max": of.most}
+    return {"n": len(of.samples), **{name: round(each, 4) for name, each in figures.items()}}

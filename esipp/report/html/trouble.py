@@ -100,7 +100,7 @@ def _reasons(run: RecordedRun, status: Status, calm: str) -> Block:
     for each in reasons(run.qualified, run.verdicts, status):
         needs = ("needs " if status is Status.UNSUPPORTED else "") + ", ".join(each.of)
         nature = f"{each.nature.capitalize()}: " if each.nature else ""
-        head = f"{nature}{counted(len(each.checks), 'check')} ({each.told_levels})" + (f": {needs}" if each.of else "")
+        head = f"{nature}{counted(len(each.checks), 'check')} ({each.say_levels})" + (f": {needs}" if each.of else "")
         rows = tuple((_link(check), check.level.value) for check in each.checks)
         details: list[tuple[str, Words]] = [("Why", each.why)]
         details += [("See", _cited(each.references))] if each.references else []

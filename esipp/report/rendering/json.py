@@ -1,4 +1,4 @@
-"""A document's sections as JSON: the same tree with plain texts, and numbers as they are. Figures are told in words."""
+"""A document's sections as JSON: the same tree with plain texts, and numbers as they are. Figures as words."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal

@@ -167,7 +167,7 @@ class Acts:
             Phase.ROLLING_UPDATE: Steps(self._roll, self._see_rolled),
             Phase.DELETED: Steps(self._delete, self._see_deleted),
             Phase.FLAPS: Steps(self._close, self._see_unready, self._open, self._see_ready, FLAPS),
-            Phase.FLIPS: Steps(self._change_policy, self._see_cluster, self._return_policy, self._see_local),
+            Phase.POLICY_CHANGES: Steps(self._change_policy, self._see_cluster, self._return_policy, self._see_local),
             Phase.DRAIN: Steps(prove=self._see_drained),
             Phase.KUBELET: Steps(prove=self._see_503),
         }
@@ -219,7 +219,7 @@ class Acts:
 
     def _see_unready(self, notes: Notes) -> None:
         (pod,) = notes.pods
-        self._until(lambda: self._told(pod, False), self.timeouts.health_follows)
+        self._until(lambda: self._got_about(pod, False), self.timeouts.health_follows)
         if notes.happened is None:  # once for as long as a balancer needs to steer away; then shorter than that
             notes.happened = time.monotonic()
             self.hold(self.bound + CALM)
@@ -232,7 +232,7 @@ class Acts:
 
     def _see_ready(self, notes: Notes) -> None:
         (pod,) = notes.pods
-        self._until(lambda: self._told(pod, True), self.timeouts.health_follows)
+        self._until(lambda: self._got_about(pod, True), self.timeouts.health_follows)
         self.hold(CALM)
 
     @property
@@ -269,7 +269,7 @@ class Acts:
         if stable.held:
             began, latest = notes.either.pop()
             notes.either.append((began, max(latest - FIELD_LIMIT, time.monotonic() - CALM / 2)))
-        # A prompt return is told by answers that are later than its bound.
+        # A prompt return shows in answers that are later than its bound.
         self.hold(max(self.bound, notes.returned + PROMPT + CALM - time.monotonic()))
         took = f"{stable.seconds:.1f} s after" if stable.held else f"not within {FIELD_LIMIT:.0f} s after"
         services = counted(len(self._local), "Service", "Services")
@@ -352,7 +352,7 @@ class Acts:
             self.gates.closed.discard(pod)
         self.gates.set(pod, is_open)
 
-    def _told(self, pod: str, ready: bool) -> Reading:
+    def _got_about(self, pod: str, ready: bool) -> Reading:
         """Whether the pod's readiness has got about: to our watch, and to its node's health check."""
         item = self.watching.pods.get(pod)
         if item is None or is_ready(item) is not ready:

@@ -185,13 +185,13 @@ class Judge:
         A loss counts if the controls do not share it. It also counts if only some nodes' listeners share it while
         others answer the same client: then the traffic of these nodes was cut.
         """
-        told = [self.vantage(check.subject.family).ours(since, until) for since, until in lost]
-        return told[0] if told and all(told) else ""
+        troubles = [self.vantage(check.subject.family).ours(since, until) for since, until in lost]
+        return troubles[0] if troubles and all(troubles) else ""
 
     def _cut(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
         """The nodes whose control listeners were cut off as well, as an addition to a reason; empty if none."""
-        told = (self.vantage(check.subject.family).cut(since, until) for since, until in lost)
-        return next((f"; {words}" for words in told if words), "")
+        cuts = (self.vantage(check.subject.family).cut(since, until) for since, until in lost)
+        return next((f"; {words}" for words in cuts if words), "")
 
     def sees(self, check: ContinuityCheck) -> str:
         """What a check can and cannot detect."""
@@ -220,12 +220,12 @@ class Judge:
 
     def _steered_nowhere(self, check: ContinuityCheck, at: float) -> str:
         """A sentence if the load balancer reports that it sent requests to no node at that time, and why."""
-        told = [
+        steers = [
             s
             for s in self.seen.steers.get(check.subject.way, ())
             if s.family in ("", check.subject.family.value) and s.at <= at
         ]
-        last = max(told, key=lambda steer: steer.at, default=None)
+        last = max(steers, key=lambda steer: steer.at, default=None)
         return "" if last is None or last.nodes else f"; the load balancer reports that it had no node left: {last.why}"
 
     def _changes(self, check: ContinuityCheck) -> int:
@@ -251,8 +251,8 @@ class Judge:
             return undecided(check, late.doubt, numbers.words)
         rehashed = all(s.outcome == "reset" and self._own_doing(check, s.started, s.ended) for s in lost)
         rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(check)
-        told = Counter(self.words(check.subject.way, check.subject.family, sample) for sample in lost)
-        outcomes = ", ".join(f"{count} {words}" for words, count in told.items())
+        by_words = Counter(self.words(check.subject.way, check.subject.family, sample) for sample in lost)
+        outcomes = ", ".join(f"{count} {words}" for words, count in by_words.items())
         reason = f"{outcomes}; the first {self.when(check.subject.phase, lost[0].started)}"
         if check.subject.phase is not Phase.QUIET and (
             also := self.tally(Phase.QUIET, check.subject.way, check.subject.family).lost
@@ -488,8 +488,8 @@ class Judge:
 
     def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
         """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""
-        told = [self.vantage(check.subject.family).ours(each.since - BUSY, each.at) for each in broken]
-        return told[0] if all(told) else ""
+        troubles = [self.vantage(check.subject.family).ours(each.since - BUSY, each.at) for each in broken]
+        return troubles[0] if all(troubles) else ""
 
     def _protected(self, checks: Stream, window: Window) -> list[tuple[str, float, float]]:
         """The terminating pods of the endpoint node in a phase, each with the time in which only KEP-1669 protects it.
@@ -509,11 +509,11 @@ class Judge:
         checks = self.seen.health.get(check.subject.family, {}).get(self.seen.places.endpoint)
         if checks is None:
             return undecided(check, "there is no health check to probe: only a Local LoadBalancer Service has one")
-        told = self._protected(checks, window)
+        protected = self._protected(checks, window)
         samples = self.requests(check)
         served = others = 0
         missed: list[float] = []
-        for pod, since, until in told:
+        for pod, since, until in protected:
             for sample in samples:
                 if since <= sample.started < until:
                     served += sample.answered and sample.pod == pod
@@ -521,7 +521,7 @@ class Judge:
                     if not sample.answered:
                         missed.append(sample.started)
         said = f"{served} answered by the terminating pod, {len(missed)} lost, while its node answered 503"
-        if not told:
+        if not protected:
             return undecided(check, f"no pod on node {self.seen.places.endpoint} was deleted", said)
         said += f", {others} answered by other pods" if others else ""
         if not served + len(missed) + others:

@@ -76,8 +76,8 @@ class ReportedState:
 
     def lacks(self, service: str, family: str, nodes: Collection[str]) -> list[str]:
         """The nodes to which it currently sends no requests, as it reports; empty without a report."""
-        told = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
-        return sorted(set(nodes) - set(told[-1].nodes)) if told else []
+        steers = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
+        return sorted(set(nodes) - set(steers[-1].nodes)) if steers else []
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -96,11 +96,13 @@ class ReportedState:
         finally:
             stream.close()
 
-    def _take(self, told: Json) -> None:
-        if told.get("kind") != "steer" or told["namespace"] != self.namespace:
+    def _take(self, decision: Json) -> None:
+        if decision.get("kind") != "steer" or decision["namespace"] != self.namespace:
             return
-        steer = Steer(float(told["monotonic"]), told["family"], tuple(told["nodes"]), str(told.get("why", "")))
-        self.steers.setdefault(told["service"], []).append(steer)
+        steer = Steer(
+            float(decision["monotonic"]), decision["family"], tuple(decision["nodes"]), str(decision.get("why", ""))
+        )
+        self.steers.setdefault(decision["service"], []).append(steer)
 
 
 @dataclass
@@ -114,7 +116,7 @@ class Gathering:
         image: the image of the pods.
         ways: the probed ways, in these ``families``; ``sent``: the other streams of each way.
         events: what is to happen, in this order.
-        told: the reports of the reference load balancer.
+        reported: the reports of the reference load balancer.
         stop: ends the scenario.
         disruptor: creates the disruptor; called only if a phase needs it.
         say: receives progress messages.
@@ -131,7 +133,7 @@ class Gathering:
     ways: Sequence[Way]
     families: Sequence[Family]
     events: Sequence[Event]
-    told: ReportedState
+    reported: ReportedState
     stop: Stop
     disruptor: Callable[[], Disruptor]
     say: Callable[[str], None]
@@ -163,7 +165,7 @@ class Gathering:
             return ContinuityEvidence(obstacles=obstacles, trouble="no way could be probed")
         testbed, roles = self.testbed, self.testbed.roles
         places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
-        checking = self.told.checking()
+        checking = self.reported.checking()
         serves = serves_on(checking.bound)
         service = objects.service_name(keys[0][0])
         with contextlib.ExitStack() as stack:
@@ -176,7 +178,7 @@ class Gathering:
                 testbed.cluster, testbed.namespace, {objects.DEPLOYMENT: service}, patient=True, beside=beside
             )
             stack.callback(watching.stop)
-            stack.enter_context(self.told.listening())
+            stack.enter_context(self.reported.listening())
             streams = stack.enter_context(self._streams(keys, places))
             gates = Gates(testbed.cluster, testbed.namespace, watching)
             stack.callback(gates.stop)
@@ -190,7 +192,7 @@ class Gathering:
             self.so_far = lambda: ContinuityEvidence(
                 places, streams.streams, streams.lasting, streams.control, streams.health, tuple(self._windows),
                 tuple(watching.marks[service]), dict(watching.nodes),
-                {way: tuple(self.told.steers.get(objects.service_name(way), ())) for way in self.ways},
+                {way: tuple(self.reported.steers.get(objects.service_name(way), ())) for way in self.ways},
                 checking, serves, self._own(),
                 frozenset(each for of in addresses.values() for each in of),
                 self._of_balancer(),
@@ -211,10 +213,10 @@ class Gathering:
         """The ways with a Service for another protocol than TCP."""
         return objects.protocols_of(self.sent)
 
-    def _longest(self, told: float | None) -> float:
+    def _longest(self, bound: float | None) -> float:
         """The time for which a node is kept without a pod, so that a slow load balancer is detected."""
         own = self.bound if any(way.by == Balancer.DEFAULT.value and way.local for way in self.ways) else None
-        return max(told or LEAST_BOUND, min(own.seconds, MOST_HELD) if own else 0.0)
+        return max(bound or LEAST_BOUND, min(own.seconds, MOST_HELD) if own else 0.0)
 
     def _begin(self, acts: Acts, serves: int, keys: Sequence[Asked]) -> str:
         """Make the pods, have traffic flow; why that did not come about."""
@@ -285,7 +287,7 @@ class Gathering:
         def behind(now: float) -> list[str]:
             left = acts.streams.unsettled(now, keys)
             for way, family in keys:
-                lacking = self.told.lacks(objects.service_name(way), family.value, nodes)
+                lacking = self.reported.lacks(objects.service_name(way), family.value, nodes)
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
             return left
 
@@ -392,7 +394,7 @@ class Gathering:
         return ingress.held(self.topology) | {parse_address(each["ip"]) for of in pods for each in of}
 
     def _of_balancer(self) -> frozenset[IPAddress]:
-        return frozenset(parse_address(each) for each in self.told.addresses())
+        return frozenset(parse_address(each) for each in self.reported.addresses())
 
     def _addresses(self) -> dict[str, frozenset[IPAddress]]:
         """All addresses of each node as they are now: a first pod brings a bridge with an address."""
@@ -407,8 +409,8 @@ class Gathering:
         known = {name: frozenset(node.addresses) for name, node in self.topology.nodes.items()}
         asked = sorted(self.clients.agents)
         with ThreadPoolExecutor(max_workers=12) as pool:
-            for node, told in zip(asked, pool.map(ask, asked), strict=True):
-                known[node] = known.get(node, frozenset()) | {parse_address(each) for each in told}
+            for node, addresses in zip(asked, pool.map(ask, asked), strict=True):
+                known[node] = known.get(node, frozenset()) | {parse_address(each) for each in addresses}
         return known
 
 

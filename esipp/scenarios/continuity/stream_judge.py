@@ -249,12 +249,12 @@ class StreamJudge:
         """What happened to the pod of the last answer, as text; empty if nothing did."""
         assert silence.before is not None
         words = {"gone": "was gone", "deleting": "was being deleted", "unready": "was unready"}
-        told = [
+        removals = [
             words[mark.what]
             for mark in sorted(self.judge.seen.marks, key=lambda mark: mark.at)
             if mark.pod == silence.before.pod and mark.what in words and mark.at < silence.until
         ]
-        return told[-1] if told else ""
+        return removals[-1] if removals else ""
 
     def _beside(self, silence: Silence) -> int:
         """How many probes from other ports were answered meanwhile, on the same way by the same protocol."""
@@ -269,9 +269,9 @@ class StreamJudge:
             return None
         vantage = self.judge.vantage(self.check.subject.family)
         lost = [sample for sample in self.samples if not sample.answered]
-        told = [vantage.ours(sample.started, sample.started) for sample in lost]
+        troubles = [vantage.ours(sample.started, sample.started) for sample in lost]
         own = Counts(counts["lost"], len(self.samples))
-        if why := (told[0] if all(told) else "") or excused(own, vantage.counts(self.judge.seen.quiet)):
+        if why := (troubles[0] if all(troubles) else "") or excused(own, vantage.counts(self.judge.seen.quiet)):
             return undecided(self.check, why, said)
         reason = f"more than {MOST_LOST:.0%} of the probes were lost while nothing changed"
         return Decision(Status.FAIL, self.check.expected, said, reason, evidence="lost", tally=counts)
@@ -333,9 +333,9 @@ class StreamJudge:
             sees = f"{len(self.samples)} probes of one client in {span:.1f} s"
             return Decision(Status.PASS, check.expected, said, tally=self._counts, sees=sees)
         vantage = self.judge.vantage(check.subject.family)
-        told = [vantage.ours(sample.started, sample.started) for sample in lost]
-        if all(told):
-            return undecided(check, told[0], said)
+        troubles = [vantage.ours(sample.started, sample.started) for sample in lost]
+        if all(troubles):
+            return undecided(check, troubles[0], said)
         if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in lost):
             return undecided(check, "new TCP connections were not answered at that time either", said)
         details = self.judge.seen.details.get((self._name, lost[0].seq), "no details")
@@ -355,9 +355,9 @@ class StreamJudge:
         if not broken:
             return Decision(Status.PASS, check.expected, said, sees=f"{len(made)} transfers of one client")
         vantage = self.judge.vantage(check.subject.family)
-        told = [vantage.ours(sample.started, sample.ended) for sample in broken]
-        if all(told):
-            return undecided(check, told[0], said)
+        troubles = [vantage.ours(sample.started, sample.ended) for sample in broken]
+        if all(troubles):
+            return undecided(check, troubles[0], said)
         if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in broken):
             return undecided(check, "new TCP connections were not answered at that time either", said)
         reason = f"{broken[0].outcome}: {self.judge.seen.details.get((self._name, broken[0].seq), 'no details')}"

@@ -75,10 +75,10 @@ class Counted:
     @property
     def p_value_weighed(self) -> float | None:
         """The p-value of the split if each node gets the share of its weight; None without different weights."""
-        told = [self.weights.get(node, 0) for node in sorted(self.pods)]
-        if len(told) != 2 or set(self.weights) != set(self.pods) or not all(told) or told[0] == told[1]:
+        weights = [self.weights.get(node, 0) for node in sorted(self.pods)]
+        if len(weights) != 2 or set(self.weights) != set(self.pods) or not all(weights) or weights[0] == weights[1]:
             return None
-        return self._p(told[0] / sum(told))
+        return self._p(weights[0] / sum(weights))
 
     def _p(self, share: float) -> float:
         first, *_ = (self.nodes.get(node, 0) for node in sorted(self.pods))
@@ -103,7 +103,7 @@ class Result:
         changes: its endpoint changes, pod by pod, in order; ``ends`` is the end of the time that belongs to each.
         opened: pods that were made ready apart from the changes, and when.
         sources: the addresses that pods may see as the source, by family; ``own`` are those of the client itself.
-        told: period and failures as the load balancer documents or reports them.
+        reported: period and failures as the load balancer documents or reports them.
         observed: the same from packets.
         counted: the split between nodes, by family.
         views: the load balancer's health view, for a Service of each policy; under ``FREED`` the VIPs that it still has
@@ -123,7 +123,7 @@ class Result:
     opened: Sequence[tuple[str, float]] = ()
     sources: Mapping[Family, frozenset[str]] = field(default_factory=dict)
     own: Mapping[Family, frozenset[str]] = field(default_factory=dict)
-    told: Checking = field(default_factory=Checking)
+    reported: Checking = field(default_factory=Checking)
     observed: Observed = field(default_factory=Observed)
     counted: Mapping[Family, Counted] = field(default_factory=dict)
     views: Mapping[What, Health] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class Bystanders:
         service: the Service of the health check.
         agents: the number of probing agents.
         pace: seconds between two probes of a node.
-        told: the answers of each probed node.
+        answers: the answers of each probed node.
         asked: the number of nodes to probe.
         trouble: why they were not probed, or not to the end.
     """
@@ -206,37 +206,39 @@ class Bystanders:
     service: str
     agents: int
     pace: float
-    told: Mapping[str, Sequence[Answers]]
+    answers: Mapping[str, Sequence[Answers]]
     asked: int
     trouble: str = ""
 
     @property
     def wrong(self) -> dict[str, list[Answers]]:
         """The nodes with other answers than 503, and these answers."""
-        found = {node: [each for each in told if each.said != RIGHT] for node, told in sorted(self.told.items())}
+        found = {
+            node: [each for each in answers if each.said != RIGHT] for node, answers in sorted(self.answers.items())
+        }
         return {node: stretches for node, stretches in found.items() if stretches}
 
     @property
     def finding(self) -> str:
         """The fault as a sentence; empty if there is none."""
-        named = [f"{node} ({_said(told)})" for node, told in list(self.wrong.items())[:MOST_NAMED]]
+        named = [f"{node} ({_said(answers)})" for node, answers in list(self.wrong.items())[:MOST_NAMED]]
         more = f" and {len(self.wrong) - MOST_NAMED} more" if len(self.wrong) > MOST_NAMED else ""
         if not named:
             return ""
         return (
-            f"of {counted(len(self.told), 'node')} that never had a pod of {self.service}, {len(self.wrong)} answered "
-            f"its health check with something other than {RIGHT}: {', '.join(named)}{more}"
+            f"of {counted(len(self.answers), 'node')} that never had a pod of {self.service}, {len(self.wrong)} "
+            f"answered its health check with something other than {RIGHT}: {', '.join(named)}{more}"
         )
 
     def lines(self) -> list[str]:
         """The lines of the summary; empty without such nodes."""
         if not self.asked:
             return []
-        answers = sum(each.count for told in self.told.values() for each in told)
+        answers = sum(each.count for stretches in self.answers.values() for each in stretches)
         said = f"{counted(self.asked, 'node')} without endpoint changes, probed by {counted(self.agents, 'agent')}"
         said += f" every {self.pace:.1f} s"
-        said += f": {counted(answers, 'answer')} from {counted(len(self.told), 'node')}"
-        said += f", all {RIGHT}" if self.told and not self.wrong else ""
+        said += f": {counted(answers, 'answer')} from {counted(len(self.answers), 'node')}"
+        said += f", all {RIGHT}" if self.answers and not self.wrong else ""
         lines = [said, *([f"  {self.finding}"] if self.wrong else [])]
         return lines + ([f"  incomplete: {self.trouble}"] if self.trouble else [])
 

@@ -46,9 +46,9 @@ def spans(lines: Sequence[Timeline], marks: Sequence[Mark], opened: Iterable[tup
         change = line.change
         if change.up:
             continue
-        told = [math.inf if at is None else at for at in line.health.values()]
+        answered_503 = [math.inf if at is None else at for at in line.health.values()]
         deletes = change.kind.event.deletes
-        until = gone.get(change.pod, math.inf) + LATE if deletes else until_followed(change.cause, told)
+        until = gone.get(change.pod, math.inf) + LATE if deletes else until_followed(change.cause, answered_503)
         removed.append(Removal(change.pod, change.cause, until))
     return spans_of_actions([*opened, *added], removed)
 

@@ -576,14 +576,14 @@ def checks(judges: Judges) -> list[Block]:
     for at, title in enumerate(("p50", "p95", "max", "n")):
         drawing.text(WIDTH - 140 + at * 46, 14, title, anchor="end", fill=MUTED, size=11)
     for balancer, result in found.items():
-        seen, period = result.observed, result.told.period
+        seen, period = result.observed, result.reported.period
         drawing.text(0, y + 12, shorten(balancer.value, 30))
         _strip(drawing, seen.gaps, scale, y)
         if period is not None:
             drawing.signs([(scale(period), y + 21)], "^", stroke=BAD)
         _write_numbers(drawing, seen.gaps, WIDTH - 140, y, 46)
         steps = ", ".join(f"{n} x{count}" for n, count in sorted(Counter(seen.failures).items())) or "none observed"
-        failures = str(result.told.failures) if result.told.failures is not None else "unknown"
+        failures = str(result.reported.failures) if result.reported.failures is not None else "unknown"
         rows.append([balancer.value, *_numbers(seen.gaps), period, failures, steps, ", ".join(seen.sources)])
         descriptions.append(f"{balancer}: {_say(seen.gaps)}")
         y += 30

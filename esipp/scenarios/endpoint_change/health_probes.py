@@ -51,8 +51,8 @@ def observe(arrivals: Sequence[Arrival], lines: Iterable[Timeline]) -> Observed:
 def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Sequence[float]]) -> int:
     """The probes of a family that met a node's 503 until the load balancer left the node; 0 if it did not."""
     seen = line.traffic[family]
-    told = line.health.get(family)
-    if line.change.up or told is None:
+    answered_503 = line.health.get(family)
+    if line.change.up or answered_503 is None:
         return 0
     acted = seen.decision
     if acted is None and seen.used and seen.steady:
@@ -64,7 +64,7 @@ def _failures(line: Timeline, family: Family, known: Mapping[tuple[str, str], Se
         for (node, source), times in known.items()
         if node == line.change.node and (":" in source) is (family is Family.IPV6)
     ]
-    return max((sum(1 for at in times if told < at <= acted) for times in checks), default=0)
+    return max((sum(1 for at in times if answered_503 < at <= acted) for times in checks), default=0)
 
 
 def _offset() -> float:
@@ -105,7 +105,7 @@ class ProbeCapture:
             self.trouble = "; ".join(filter(None, pool.map(Tap.listening, self._taps)))
 
     def end(self) -> dict[str, list[Arrival]]:
-        """Stop; what arrived, by Service, and nothing if the clock was stepped, which packets are told by.
+        """Stop; what arrived, by Service, and nothing if the clock by which packets are dated was stepped.
 
         The nodes' clock is taken for this machine's (kind: it is).
         """

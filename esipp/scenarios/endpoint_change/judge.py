@@ -122,7 +122,7 @@ class Judge:
     @property
     def checking(self) -> Checking:
         """The load balancer's health-check settings: reported, or else from packets. No bound depends on them."""
-        return self.result.told if self.result.told.bound is not None else self.result.observed.checking
+        return self.result.reported if self.result.reported.bound is not None else self.result.observed.checking
 
     @property
     def by_checks(self) -> bool:
@@ -314,8 +314,10 @@ class Judge:
 
     def _had_time(self, line: Timeline, family: Family) -> bool:
         """Whether a load balancer that was only observed to use all nodes used a new one, or had the time for it."""
-        told = line.health.get(family)
-        return line.steered(family) or (told is not None and line.until - told >= max(ENOUGH, self.bound or 0.0))
+        answered_503 = line.health.get(family)
+        return line.steered(family) or (
+            answered_503 is not None and line.until - answered_503 >= max(ENOUGH, self.bound or 0.0)
+        )
 
     def _alone(self, line: Timeline) -> bool:
         """Whether an added pod was the only ready one after its change."""
@@ -343,7 +345,7 @@ class Judge:
         return self.result.seen.vip[family].longest_gap()
 
     def _health(self) -> Decision:
-        late = [line for line in self.lines if not line.told]
+        late = [line for line in self.lines if not line.health_followed]
         decided = _all_followed(self.lines, late, "the health check followed", What.HEALTH)
         return _with_lags(decided, _health_lags(self.lines, self.result.seen, self.result.uncertainty))
 
@@ -357,17 +359,17 @@ class Judge:
                 if node not in had:
                     found = Counter(sample.outcome for sample in stream.samples if sample.outcome.isdigit())
                     said[node] = said.get(node, Counter()) + found
-        for node, answers in (self.others.told if self.others else {}).items():
+        for node, answers in (self.others.answers if self.others else {}).items():
             own = said.setdefault(node, Counter())
             for each in answers:
                 own.update({each.said: each.count} if each.said.isdigit() else {})
-        wrong = {node: told for node, told in said.items() if set(told) != {RIGHT}}
-        expected, total = EXPECTED[What.OTHERS], sum(told.total() for told in said.values())
+        wrong = {node: statuses for node, statuses in said.items() if set(statuses) != {RIGHT}}
+        expected, total = EXPECTED[What.OTHERS], sum(statuses.total() for statuses in said.values())
         observed = f"{total} answers of {len(said)} nodes, {len(said) - len(wrong)} of them always said {RIGHT}"
         if not said or (self.others and self.others.trouble and not wrong):
             why = self.others.trouble if self.others else "no node without a pod was probed"
             return Decision(Status.INCONCLUSIVE, expected, observed, why)
-        named = "; ".join(f"{node}: {tallied(told)}" for node, told in sorted(wrong.items())[:MOST_NAMED])
+        named = "; ".join(f"{node}: {tallied(statuses)}" for node, statuses in sorted(wrong.items())[:MOST_NAMED])
         return Decision(Status.FAIL if wrong else Status.PASS, expected, observed, named)
 
     def _path(self) -> Decision:
@@ -390,9 +392,9 @@ class Judge:
         """The same decision with its resolution after a node's 503, which must suffice for half of the changes."""
         gaps = []
         for line, stream in looked:
-            told = [at for at in line.health.values() if at is not None]
-            if not line.change.up and line.told and told:
-                allowed = max(told) + SLACK
+            answered_503 = [at for at in line.health.values() if at is not None]
+            if not line.change.up and line.health_followed and answered_503:
+                allowed = max(answered_503) + SLACK
                 gaps.append(stream.gap_around(allowed, min(line.until, allowed + SLACK)))
         seen = sum(gap <= SLACK for gap in gaps)
         sees = (
@@ -417,7 +419,7 @@ class Judge:
         decided = _sources(found)
         if result.balancer is not Balancer.DEFAULT or not found.wrong:
             return decided
-        origin = strangers(found.wrong, {parse_address(each) for each in result.others}, told=result.proxy)
+        origin = strangers(found.wrong, {parse_address(each) for each in result.others}, is_proxy=result.proxy)
         if found.right:  # no proxy shows its own address in only some answers
             return replace(decided, foreign=origin.foreign)
         if not origin.proxied:
@@ -469,9 +471,9 @@ class Judge:
 
     def bound_words(self) -> str:
         """The bound and its source, with the load balancer's reported settings and those from packets."""
-        told, seen = self.result.told, self.result.observed.checking
+        reported, seen = self.result.reported, self.result.observed.checking
         parts = [self.result.promise.words]
-        for whose, each in (("reported", told), ("packets", seen)):
+        for whose, each in (("reported", reported), ("packets", seen)):
             count = "unknown" if each.failures is None else str(each.failures)
             period = "unknown" if each.period is None else f"{each.period:.2f} s"
             parts.append(f"{whose}: N={count}, period {period}")
@@ -498,7 +500,7 @@ class Judge:
         said += f"; {ports} lost at the nodes' own nodePorts meanwhile" if ports else ""
         stray = sum(line.traffic[family].losses.stray for line in downs)
         said += f"; {stray} of the requests were stray losses" if stray else ""
-        where = ", ".join(f"change {line.change.number} ({line.say_told(family)})" for line in hit[:5])
+        where = ", ".join(f"change {line.change.number} ({line.say_503(family)})" for line in hit[:5])
         seen = REHASHED if hit and all(_only_rehashed(line.traffic[family]) for line in hit) else ""
         said += "; all of them were open while its routes changed, and were reset" if seen else ""
         stream = self.result.seen.vip[family]
@@ -569,8 +571,8 @@ def distributions(lines: Iterable[Timeline], family: Family, up: bool) -> dict[s
 
 def times_words(of: Distribution) -> str:
     """The key figures of a distribution as text."""
-    told = f"p50 {of.p50:.2f} s, p95 {of.p95:.2f} s, max {of.most:.2f} s"
-    return f"{told} (n={len(of.samples)})"
+    figures = f"p50 {of.p50:.2f} s, p95 {of.p95:.2f} s, max {of.most:.2f} s"
+    return f"{figures} (n={len(of.samples)})"
 
 
 def split_words(counted: Counted) -> str:
@@ -582,8 +584,8 @@ def split_words(counted: Counted) -> str:
     said = f"{', '.join(parts)} of {counted.total}, p={counted.p_value:.3g}"
     weighed = counted.p_value_weighed
     if weighed is not None:
-        told = ":".join(str(counted.weights[node]) for node in sorted(counted.pods))
-        said += f"; for the weights from health checks, {told}, p={weighed:.3g}"
+        weights = ":".join(str(counted.weights[node]) for node in sorted(counted.pods))
+        said += f"; for the weights from health checks, {weights}, p={weighed:.3g}"
     return said + (f"; {counted.lost} lost" if counted.lost else "")
 
 

@@ -133,7 +133,7 @@ def _balancer(judge: Judge) -> LoadBalancer:
         "name": result.balancer.value,
         "obstacle": result.obstacle,
         "bound": {"seconds": judge.bound, "rests_on": result.promise.source},
-        "told": result.told.numbers,
+        "told": result.reported.numbers,
         "observed": {
             "sources": list(result.observed.sources),
             "gaps": _times(result.observed.gaps),

@@ -67,7 +67,7 @@ def joined(stretches: Sequence[Answers], more: Iterable[Answers]) -> list[Answer
 
 @dataclass
 class Everywhere:
-    """Polls from ``start`` to ``stop``; ``told`` are each node's answers, ``trouble`` is why the polls ended early.
+    """Polls from ``start`` to ``stop``; ``by_node`` are each node's answers, ``trouble`` is why the polls ended early.
 
     Args:
         agents: probers by their node.
@@ -82,7 +82,7 @@ class Everywhere:
     port: int
     spacing: float = SPACING
     probes: int = PROBES
-    told: dict[str, list[Answers]] = field(default_factory=dict)
+    by_node: dict[str, list[Answers]] = field(default_factory=dict)
     rounds: int = 0
     trouble: str = ""
     _running: list[Running] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Everywhere:
     def answers(self, service: str) -> Bystanders:
         """What was found; ``service`` is the Service of the health check."""
         trouble = self.trouble or ("" if self.agents else "there is no agent to probe them")
-        return Bystanders(service, len(self.agents), self.pace, dict(self.told), len(self.nodes), trouble)
+        return Bystanders(service, len(self.agents), self.pace, dict(self.by_node), len(self.nodes), trouble)
 
     def _go_on(self) -> None:
         try:
@@ -148,7 +148,7 @@ class Everywhere:
         for agent, those in self.slices.items():
             for node in those:
                 more = [_answers(line, clocks[agent]) for line in lines[node]]
-                self.told[node] = joined(self.told.get(node, ()), more)
+                self.by_node[node] = joined(self.by_node.get(node, ()), more)
         self.rounds += 1
 
     def _job(self, node: str) -> Job:

@@ -93,11 +93,11 @@ class Observing:
         Raises:
             HarnessError: the prober is gone.
         """
-        told = self.targets
-        jobs = [Job(f"{self.name} balance", "tcp", told.vips[family], PORT, count, TIMEOUT, spacing=spacing)]
+        targets = self.targets
+        jobs = [Job(f"{self.name} balance", "tcp", targets.vips[family], PORT, count, TIMEOUT, spacing=spacing)]
         jobs += [
             Job(
-                f"{self.name} control {node}", "tcp", told.nodes[node][family], told.node_port,
+                f"{self.name} control {node}", "tcp", targets.nodes[node][family], targets.node_port,
                 count // len(control), TIMEOUT, spacing=spacing * len(control),
             )
             for node in control
@@ -113,10 +113,10 @@ class Observing:
 
     def weights(self, nodes: Iterable[str], family: Family) -> dict[str, int]:
         """The weight that each node's health check reports, for nodes that report one."""
-        told, found = self.targets, {}
+        targets, found = self.targets, {}
         for node in nodes:
             job = Job(
-                f"{self.name} weight {node}", "get", told.nodes[node][family], told.health_port, 1, TIMEOUT,
+                f"{self.name} weight {node}", "get", targets.nodes[node][family], targets.health_port, 1, TIMEOUT,
                 url="/healthz",
             )  # fmt: skip
             try:

@@ -187,13 +187,13 @@ class ReferenceState(Reported):
             HarnessError: it does not answer.
         """
         try:
-            told = view.ask(Asked(f"{self.namespace}/{name}"))
+            reported = view.ask(Asked(f"{self.namespace}/{name}"))
         except Unavailable as failed:
             if failed.why is not Why.NOT_FOUND:
                 raise HarnessError(failed.sentence, failed.hint) from None
             return frozenset()
-        strangers = (each.target for each in told.members if each.node is None and each.state is State.HEALTHY)
-        return told.healthy.union(strangers)
+        strangers = (each.target for each in reported.members if each.node is None and each.state is State.HEALTHY)
+        return reported.healthy.union(strangers)
 
     def look_again(self, balancers: Collection[Balancer]) -> None:
         """Poll the remaining VIPs of their deleted Cluster Services, until there is none or the time is over.
@@ -237,19 +237,24 @@ class ReferenceState(Reported):
         return [
             line
             for balancer, views in self._views.items()
-            if (told := shares(views, self._targets(())))
-            for line in (f"the load balancer's health view ({balancer.value}):", *told)
+            if (shown := shares(views, self._targets(())))
+            for line in (f"the load balancer's health view ({balancer.value}):", *shown)
         ]
 
     def addresses(self) -> dict[Family, frozenset[str]]:
         """Its own addresses."""
         return {family: frozenset({address}) for family, address in self.reference.addresses.items()}
 
-    def _take(self, told: Json) -> None:
-        if told.get("kind") != "health" or told["namespace"] != self.namespace:
+    def _take(self, entry: Json) -> None:
+        if entry.get("kind") != "health" or entry["namespace"] != self.namespace:
             return
-        decision = Decision(float(told["monotonic"]), told["node"], bool(told["healthy"]), told["family"])
-        self._decisions.setdefault(told["service"], []).append(decision)
+        decision = Decision(
+            float(entry["monotonic"]),
+            entry["node"],
+            bool(entry["healthy"]),
+            entry["family"],
+        )
+        self._decisions.setdefault(entry["service"], []).append(decision)
 
 
 # ------------------------------------------------------------------------------------------------ polled health views
@@ -391,7 +396,7 @@ class PolledState(Reported):
         """Poll once and record it; None without an answer."""
         asked = time.monotonic()
         try:
-            told = self.view.ask(Asked.of(self.services(name)))
+            reported = self.view.ask(Asked.of(self.services(name)))
         except Unavailable as failed:
             if failed.lasting:
                 self.absent = str(failed).replace("\n", " ")
@@ -403,12 +408,12 @@ class PolledState(Reported):
             self._take(Poll(asked, time.monotonic(), name, trouble=f"the Service could not be read: {broken}"))
             return None
         self._slower = 1.0
-        states = told.states
-        worst = {each.node: each for each in told.members if each.node and each.state is states[each.node]}
+        states = reported.states
+        worst = {each.node: each for each in reported.members if each.node and each.state is states[each.node]}
         words = {node: each.word for node, each in worst.items()}
         times = {node: each.at for node, each in worst.items() if each.at is not None}
-        self._take(Poll(told.asked, told.answered, name, states, words, times))
-        return told
+        self._take(Poll(reported.asked, reported.answered, name, states, words, times))
+        return reported
 
     def _take(self, poll: Poll) -> None:
         self._polls.setdefault(poll.service, []).append(poll)
@@ -417,11 +422,11 @@ class PolledState(Reported):
         last: list[frozenset[str]] = []
 
         def look() -> Reading:
-            told = self.poll(name)
-            if told is None:
+            reported = self.poll(name)
+            if reported is None:
                 return Reading(False, self._polls[name][-1].trouble, hopeless=bool(self.absent))
-            last[:] = [told.healthy]
-            return Reading(told.healthy == should, f"healthy: {', '.join(sorted(told.healthy)) or 'none'}")
+            last[:] = [reported.healthy]
+            return Reading(reported.healthy == should, f"healthy: {', '.join(sorted(reported.healthy)) or 'none'}")
 
         seconds = 2.0 * (self.view.lag + self.view.interval)
         converge(look, Budget("the load balancer's health view", seconds, need=1, spacing=self.view.interval))
@@ -470,10 +475,10 @@ def shown(polls: Sequence[Poll], changes: Sequence[Change], ends: Mapping[int, f
 def lines(provider: str, interval: float, polls: Sequence[Poll], seen: Sequence[Shown], moves: int) -> list[str]:
     """The lines of the summary."""
     answered = [poll for poll in polls if not poll.trouble]
-    told = f"the load balancer's health view ({provider}): polled {len(polls)} times, every {interval:.0f} s or more"
+    head = f"the load balancer's health view ({provider}): polled {len(polls)} times, every {interval:.0f} s or more"
     if len(answered) < len(polls):
-        told += f", {len(polls) - len(answered)} of them without an answer"
-    said = [told]
+        head += f", {len(polls) - len(answered)} of them without an answer"
+    said = [head]
     if seen:
         by = sorted(each.by for each in seen)
         said.append(f"  polls showed {len(seen)} of {moves} endpoint changes, each within {by[-1]:.0f} s")

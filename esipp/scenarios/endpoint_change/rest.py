@@ -72,7 +72,7 @@ class Rest:
         """The losses that would be detected, as text."""
         least = self.least_blamed
         if not least:
-            return f"losses among the {self.asked} requests between changes cannot be told from those of the control"
+            return f"losses among the {self.asked} requests between changes cannot be distinguished from the control's"
         share = least_share(least, self.asked, POWER)
         return (
             f"with {self.asked} requests between changes, a loss of {share:.2%} or more is detected with a probability "
@@ -104,7 +104,9 @@ def windows(lines: Sequence[Timeline], marks: Iterable[Mark], doubts: Iterable[D
 
 
 def _settled(line: Timeline, gone: Mapping[str, float]) -> float:
-    if not line.told or (not line.change.up and any(not seen.steady for seen in line.traffic.values() if seen.used)):
+    if not line.health_followed or (
+        not line.change.up and any(not seen.steady for seen in line.traffic.values() if seen.used)
+    ):
         return line.until
     moments = [line.change.cause, line.trigger, line.slice, line.path, *line.health.values()]
     moments += [each for seen in line.traffic.values() for each in (seen.at, seen.decision)]

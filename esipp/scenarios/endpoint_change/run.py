@@ -10,7 +10,7 @@ from esipp.base.errors import HarnessError
 from esipp.checks.endpoint_change import PROXIES, EndpointChange, What
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.judging.ingress import held, is_told
+from esipp.judging.ingress import held, is_proxy_by_user
 from esipp.judging.promise import Promise, promise_of, promise_of_reference
 from esipp.judging.topology import family_of
 from esipp.ledger.run import Run
@@ -206,8 +206,8 @@ class Gathering:
         testbed, seed = self.testbed, f"{self.seed} {balancer.value}"
         nodes = objects.slots_of(testbed.roles)
         own, patience = balancer is Balancer.DEFAULT, testbed.patience  # the reference's ways are not the cluster's
-        told, promise = self.reported.checking(balancer), self._promise(balancer)
-        known = [each for each in (told.bound, promise.seconds, patience.steering if own else None) if each]
+        reported, promise = self.reported.checking(balancer), self._promise(balancer)
+        known = [each for each in (reported.bound, promise.seconds, patience.steering if own else None) if each]
         return Driver(
             testbed.cluster,
             testbed.namespace,
@@ -221,7 +221,7 @@ class Gathering:
             watching,
             self.reported.decisions(balancer),
             self._stopped,
-            period=told.period or 0.5,
+            period=reported.period or 0.5,
             bound=max(known, default=None),
             serves=serves_on(testbed.steering),
             timeouts=self.timeouts.answering(patience.answering) if own else self.timeouts,
@@ -282,7 +282,7 @@ def observe(context: Context) -> Moved:
         settings.moves, settings.seed, findings.features["packets"].present,
         reported_by(findings, testbed),
         promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
-        frozenset(map(str, held(context.topology))), is_told(findings.facts),
+        frozenset(map(str, held(context.topology))), is_proxy_by_user(findings.facts),
         balance=any(check.subject.what in OF_BALANCE for check in checks), timeouts=context.timeouts,
     )  # fmt: skip
     context.gathered = lambda: gathering.evidence

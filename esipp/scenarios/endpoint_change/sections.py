@@ -161,7 +161,7 @@ def _facts(judge: Judge, family: Family) -> list[str]:
 
 
 def _checks(judge: Judge) -> str:
-    reported, seen = judge.result.told, judge.result.observed
+    reported, seen = judge.result.reported, judge.result.observed
     parts = []
     if reported.bound is not None:
         parts.append(f"reported: N={reported.failures}, period {reported.period:.2f} s")
@@ -183,7 +183,7 @@ def story(event: Event) -> Iterator[Block]:
     ]
     known = sorted([*event.observed[1:], *((at, text) for at, text in lost if at is not None)])
     rows = [(0.0, cause), *((at - change.cause, text) for at, text in known)]
-    told = [(f"{at:+.3f} s", text) for at, text in rows]
-    told += [("never", text) for at, text in event.moments[1:-2] if at is None]
-    yield Pairs((*told, (f"{event.line.until - change.cause:+.3f} s", "the next endpoint change")))
+    pairs = [(f"{at:+.3f} s", text) for at, text in rows]
+    pairs += [("never", text) for at, text in event.moments[1:-2] if at is None]
+    yield Pairs((*pairs, (f"{event.line.until - change.cause:+.3f} s", "the next endpoint change")))
     yield Text(f"longest outage {event.outage:.2f} s")

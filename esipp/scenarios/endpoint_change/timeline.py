@@ -93,20 +93,20 @@ class Timeline:
         seen = self.traffic[family]
         return seen.at is not None if self.change.up else seen.steady
 
-    def say_told(self, family: Family) -> str:
+    def say_503(self, family: Family) -> str:
         """The time until the node's first 503, which no load balancer can know before, as text."""
         at = self.health.get(family)
         return "the node never said 503" if at is None else f"the node said 503 after {at - self.change.cause:.1f} s"
 
     @property
-    def told(self) -> bool:
+    def health_followed(self) -> bool:
         """Whether the node's health check followed, in every family."""
         return all(at is not None for at in self.health.values())
 
     @property
     def followed_by_node(self) -> bool:
         """Whether the control plane and the node's proxy have followed, so that only the load balancer may be late."""
-        if self.trigger is None or self.slice is None or not self.told:
+        if self.trigger is None or self.slice is None or not self.health_followed:
             return False
         return self.path is not None or self.change.graceful
 
@@ -341,8 +341,8 @@ def hole_began(line: Timeline, family: Family) -> float | None:
     By then the node answered 503, and another one 200. The time until then is the proxy's lag: the load balancer only
     knows the health checks.
     """
-    told, other = line.health.get(family), line.other.get(family)
-    return None if told is None or other is None else max(told, other)
+    answered_503, other = line.health.get(family), line.other.get(family)
+    return None if answered_503 is None or other is None else max(answered_503, other)
 
 
 def black_hole(line: Timeline, family: Family) -> float | None:

@@ -35,7 +35,7 @@ from esipp.scenarios.every_node.evidence import (
 from esipp.scenarios.every_node.subject import FELL_BACK, FURTHER, Entrance, EveryNodeCheck, Requires
 
 QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
-MOST_TOLD = 5
+MOST_NAMED = 5
 """The most targets that a verdict names."""
 
 MOSTLY = 0.95
@@ -95,14 +95,14 @@ def _all(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]
     least = min(row.total for row in rows)
     observed = f"{counted(len(rows), 'target')}, {least} connections each or more: {found['right']} as required"
     if wrong:
-        named = "; ".join(f"{where}: {words}" for where, words in list(wrong.items())[:MOST_TOLD])
-        more = f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else ""
+        named = "; ".join(f"{where}: {words}" for where, words in list(wrong.items())[:MOST_NAMED])
+        more = f"; and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
         reason = f"{len(wrong)} of {len(rows)} targets differ: {named}{more}"
         fell_back = check.subject.requires is Requires.SILENT and all(row.answered for row in rows)
         status = Status.FAIL if whole else Status.FLAKY
         return Decision(status, check.expected, observed, reason, FELL_BACK if fell_back else "", dict(found))
     if doubts:
-        named = "; ".join(f"{where}: {why}" for where, why in list(doubts.items())[:MOST_TOLD])
+        named = "; ".join(f"{where}: {why}" for where, why in list(doubts.items())[:MOST_NAMED])
         return undecided(check, named, observed)
     sees = f"at each target at most {say_share(most_unseen(least))} of such connections differ, with 95 % confidence"
     return Decision(Status.PASS, check.expected, observed, tally=dict(found), sees=sees)
@@ -283,7 +283,7 @@ def _family(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     observed = f"{having} of {counted(len(seen.nodes), 'node')} that can run pods have one"
     if not lacking:
         return Decision(Status.PASS, check.expected, observed)
-    return Decision(Status.FAIL, check.expected, observed, f"not {', '.join(lacking[:MOST_TOLD])}")
+    return Decision(Status.FAIL, check.expected, observed, f"not {', '.join(lacking[:MOST_NAMED])}")
 
 
 # -------------------------------------------------------------------------------------------------------- all endpoints
@@ -420,7 +420,7 @@ def _beside(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
             wrong.append(f"{node}: {own.words} {called}")
     tally = {"as required": total.requests - total.lost, called: total.lost}
     if wrong:
-        reason = f"{'; '.join(wrong[:MOST_TOLD])}; without a Service {without.words}"
+        reason = f"{'; '.join(wrong[:MOST_NAMED])}; without a Service {without.words}"
         return Decision(Status.FAIL, check.expected, observed, reason, tally=tally)
     sees = f"{LEAST} connections or more at one node, if chance does not explain them"
     return Decision(Status.PASS, check.expected, observed, tally=tally, sees=sees)

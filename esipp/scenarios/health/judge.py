@@ -10,7 +10,7 @@ from typing import Any
 from esipp.checks.check import Check, Status
 from esipp.checks.health import (
     EACH_TARGET,
-    NOT_TOLD,
+    NO_HEALTHY_FIELD,
     TWICE,
     About,
     Answer,
@@ -221,14 +221,14 @@ def _contract(check: HealthAnswerCheck, seen: HealthEvidence, answers: list[Answ
     pods = check.subject.question.local_pods
 
     def weight(answer: Answer) -> str:
-        told = answer.headers.get("x-load-balancing-endpoint-weight")
-        return "no weight header" if told is None else f"weight {told}"
+        reported = answer.headers.get("x-load-balancing-endpoint-weight")
+        return "no weight header" if reported is None else f"weight {reported}"
 
     def healthy(answer: Answer) -> str:
-        told = document(answer)
-        if "service" in told and "serviceProxyHealthy" not in told:
-            return NOT_TOLD
-        return f"serviceProxyHealthy {json.dumps(told.get('serviceProxyHealthy'))}"
+        reported = document(answer)
+        if "service" in reported and "serviceProxyHealthy" not in reported:
+            return NO_HEALTHY_FIELD
+        return f"serviceProxyHealthy {json.dumps(reported.get('serviceProxyHealthy'))}"
 
     def names(answer: Answer) -> str:
         kind = answer.headers.get("content-type", "no Content-Type").partition(";")[0].strip()
@@ -392,9 +392,9 @@ def _ports_prompt(check: HealthScenarioCheck, seen: HealthEvidence) -> Decision:
 def _placement_prompt(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> Decision:
     """How soon a node's status followed each round."""
     made = [
-        (f"round {each.number} ({each.done})", each.began, told.seconds, told.gap)
+        (f"round {each.number} ({each.done})", each.began, status.seconds, status.gap)
         for each in seen.rounds
-        if (told := each.status.get(node)) is not None and told.seconds is not None
+        if (status := each.status.get(node)) is not None and status.seconds is not None
     ]
     if not made:
         return undecided(check, "no round was followed; see the check for that")

@@ -141,9 +141,9 @@ class LifeCycle:
     def _freeing(self) -> None:
         """Local → Cluster, then the port is claimed by another service; at last that one is deleted."""
         had = self._port_of("life-chosen")
-        flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
+        to_cluster = {"spec": {"externalTrafficPolicy": "Cluster"}}
         self.facts["freed-by-policy"] = self._freed(
-            "life-chosen", had, lambda: self._try("patched to Cluster", lambda: self._patch("life-chosen", flip))
+            "life-chosen", had, lambda: self._try("patched to Cluster", lambda: self._patch("life-chosen", to_cluster))
         )
         self.facts["claimable"] = self._heard(self._claim("life-heir", had), "life-heir")
 

@@ -204,8 +204,8 @@ class Asker:
         seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING, self.prompt)
         for key, each in ways.items():
             outcomes = [made.outcome for made in each.result(timeout=self.timeouts.job_ends) for _ in range(made.count)]
-            told = [outcome for outcome in outcomes if outcome is not Outcome.ERROR]
-            seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in told), len(told))
+            known = [outcome for outcome in outcomes if outcome is not Outcome.ERROR]
+            seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in known), len(known))
         seen.served = {key: tuple(future.result(timeout=self.timeouts.job_ends)) for key, future in flying.items()}
         for situation in {question.situation for question in questions}:
             seen.services[situation] = (self.testbed.namespace, service_name(situation))

@@ -59,9 +59,9 @@ class Terminating:
                 by = "the leaving pod" if each.backend == "leaving" else str(each.backend)
                 dialled[f"served by {by}" if served else each.outcome.value] += 1
                 foreign += served and each.backend == "leaving" and not self._keeps_source(each)
-            told = tuple(Answer.read(result) for result in stop.result(answers[family], limits.job_ends))
+            read = tuple(Answer.read(result) for result in stop.result(answers[family], limits.job_ends))
             trouble = "" if self._still_there(pod) else _ENDED
-            windows[family] = Leaving(told, dict(dialled), foreign, trouble, disbelieved[family])
+            windows[family] = Leaving(read, dict(dialled), foreign, trouble, disbelieved[family])
         return windows
 
     def _disbelieved(self, host: str) -> str:

@@ -47,16 +47,16 @@ class Lookups:
         seen = Names(domain, self._wanted(), vips=dict(self.asker.testbed.vips.get(BALANCED, {})))
 
         def look() -> Reading:
-            told = self._resolve(seen, asked, 1)
-            wrong = [key for key, made in told.items() if set(map(say, made)) != {seen.wanted[key[0], key[2]]}]
-            return Reading(not wrong, f"{len(wrong)} of {len(told)} names do not resolve as required, {wrong[:1]}")
+            resolved = self._resolve(seen, asked, 1)
+            wrong = [key for key, made in resolved.items() if set(map(say, made)) != {seen.wanted[key[0], key[2]]}]
+            return Reading(not wrong, f"{len(wrong)} of {len(resolved)} names do not resolve as required, {wrong[:1]}")
 
         # what never is right is judged as it is
         self.asker.stop.converge(look, self.asker.timeouts.names_resolve, self.asker.testbed.there)
         for key, made in self._resolve(seen, asked, COUNT).items():
-            seen.told[key] = Counter()
+            seen.resolved[key] = Counter()
             for each in made:
-                seen.told[key][say(each)] += each.count
+                seen.resolved[key][say(each)] += each.count
                 if each.outcome is Outcome.ERROR:
                     seen.trouble[key] = each.detail
         self._dial(seen, asked)
@@ -122,7 +122,7 @@ class Lookups:
         own = self.asker.testbed.pods[POD_BACKEND].addresses
         flying = []
         for claim, client, family in asked:
-            said = next(iter(seen.told.get((claim, client.name, family), {})), "").partition(",")[0]
+            said = next(iter(seen.resolved.get((claim, client.name, family), {})), "").partition(",")[0]
             if claim != "dialled" or not _is_address(said):
                 continue
             for kind, service, host, number, to in (

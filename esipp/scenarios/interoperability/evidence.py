@@ -97,7 +97,7 @@ class Names:
     Args:
         domain: the cluster domain in the resolver configuration of our pods.
         wanted: the expected addresses of each claim's name, from the API server, by claim and family.
-        told: the resolved addresses as text, by claim, client and family.
+        resolved: the resolved addresses as text, by claim, client and family.
         dialled: the results of a client at the address that it resolved.
         direct: its results at the pod's own address meanwhile, without a Service.
         vips: the addresses of the load balancer, to which a name must not resolve.
@@ -106,7 +106,7 @@ class Names:
 
     domain: str = ""
     wanted: dict[tuple[str, Family], str] = field(default_factory=dict)
-    told: dict[Lookup, Counter[str]] = field(default_factory=dict)
+    resolved: dict[Lookup, Counter[str]] = field(default_factory=dict)
     dialled: dict[tuple[str, Family], list[Reading]] = field(default_factory=dict)
     direct: dict[tuple[str, Family], list[Reading]] = field(default_factory=dict)
     vips: dict[Family, str] = field(default_factory=dict)

@@ -89,8 +89,10 @@ class Isolation:
             port = self._last_port
             self._change(seen, "its pods became unready", lambda: self._gate(False), self._serving("503"))
             self._change(seen, "its pods became ready", lambda: self._gate(True), self._serving("200"))
-            flip = {"spec": {"externalTrafficPolicy": "Cluster"}}
-            self._change(seen, "policy changed to Cluster", lambda: self._patch(flip), self._everywhere("refused"))
+            to_cluster = {"spec": {"externalTrafficPolicy": "Cluster"}}
+            self._change(
+                seen, "policy changed to Cluster", lambda: self._patch(to_cluster), self._everywhere("refused")
+            )
             self._change(seen, "recreated with its old port", lambda: self._again(port), self._serving("200"))
             self._change(seen, "deleted", lambda: testbed.cluster.delete(self._path(B)), self._everywhere("refused"))
             self._last_answers(came)
@@ -161,10 +163,10 @@ class Isolation:
 
         def look() -> Reading:
             said = {node: answer.words for node, answer in self.asker.everywhere(port).items()}
-            for node, told in said.items():
+            for node, shown in said.items():
                 if not first:
-                    seen.other.setdefault(node, Counter())[told] += 1
-            wrong = {node: told for node, told in said.items() if told != wanted[node]}
+                    seen.other.setdefault(node, Counter())[shown] += 1
+            wrong = {node: shown for node, shown in said.items() if shown != wanted[node]}
             return Reading(not wrong, f"{len(wrong)} of {len(said)} do not follow, among them {[*wrong.items()][:1]}")
 
         budget = self.asker.timeouts.other_followed

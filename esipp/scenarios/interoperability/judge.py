@@ -95,10 +95,10 @@ def _document(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
 
 def say_document(answer: Answer) -> str:
     """The Service that a health check's document names, and its endpoint count, as text."""
-    told = document(answer)
-    service = told.get("service")
+    reported = document(answer)
+    service = reported.get("service")
     named = f"{service.get('namespace')}/{service.get('name')}" if isinstance(service, dict) else "no Service"
-    return f"{named}, localEndpoints {told.get('localEndpoints')}"
+    return f"{named}, localEndpoints {reported.get('localEndpoints')}"
 
 
 def _served(check: InteroperabilityCheck, seen: Neighbours) -> Decision:
@@ -261,7 +261,7 @@ def _health(
     if _way(check, seen, as_itself=False):
         return undecided(check, _way(check, seen, as_itself=False))
     for name, nodes in seen.answers.items():
-        answers = [each for (place, _), told in nodes.items() if place is check.subject.place for each in told]
+        answers = [each for (place, _), those in nodes.items() if place is check.subject.place for each in those]
         ours = our_own(check, answers)
         if ours is not None:
             return ours
@@ -355,20 +355,23 @@ def decide_name(check: InteroperabilityCheck, seen: Names) -> Decision:
     key = (check.subject.claim, check.subject.client.name, check.subject.family)
     if key in seen.trouble:
         return ours_failed(check, "nothing", f"the prober failed: {seen.trouble[key]}")
-    told, wanted = seen.told.get(key, Counter()), seen.wanted.get((check.subject.claim, check.subject.family), "")
+    resolved, wanted = (
+        seen.resolved.get(key, Counter()),
+        seen.wanted.get((check.subject.claim, check.subject.family), ""),
+    )
     if not wanted:
         return undecided(check, f"the API server has no {check.subject.family} address for it")
     if check.subject.claim == "dialled":
-        return _decide_dialled(check, seen, told, wanted)
+        return _decide_dialled(check, seen, resolved, wanted)
     if check.subject.claim == "balancer" and check.subject.family not in seen.vips:
         return undecided(check, "the load balancer has no VIP of that family to confuse the name with")
-    return all_are(check, wanted, told, f"the API server says {wanted}")
+    return all_are(check, wanted, resolved, f"the API server says {wanted}")
 
 
-def _decide_dialled(check: InteroperabilityCheck, seen: Names, told: Mapping[str, int], wanted: str) -> Decision:
+def _decide_dialled(check: InteroperabilityCheck, seen: Names, resolved: Mapping[str, int], wanted: str) -> Decision:
     assert check.subject.client is not None
     assert check.subject.family is not None
-    if set(told) != {wanted}:
+    if set(resolved) != {wanted}:
         return undecided(check, f"its name did not resolve to {wanted}; see the check for that")
     readings = seen.dialled.get((check.subject.client.name, check.subject.family), [])
     direct = seen.direct.get((check.subject.client.name, check.subject.family), [])

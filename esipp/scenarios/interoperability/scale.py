@@ -95,9 +95,9 @@ class Scale:
                 if all(each.outcome is Outcome.ANSWERED for each in made):
                     dials.remove(key)
             asking = {(name, node): self._asking(name, node, 1, SETTLING_TIMEOUT) for name, node in asks}
-            for (name, node), told in self._in_turn(asking).items():
+            for (name, node), lines in self._in_turn(asking).items():
                 wanted = "200" if node[0] is Place.ENDPOINT_NODE else "503"
-                if all(answer.words == wanted for answer in read_all(told)):
+                if all(answer.words == wanted for answer in read_all(lines)):
                     asks.remove((name, node))
             late = [*dict.fromkeys(name for name, _ in (*dials, *asks))]
             return Reading(not late, f"{len(late)} do not answer yet, among them {late[:1]}")
@@ -124,8 +124,8 @@ class Scale:
             path, kind = self._path(name, role), self.many_services.kinds[name]
             readings = [read(path, each, self.topology) for each in observed]
             seen.dialled.setdefault((kind, role), {})[name] = readings
-        for (name, node), told in asked.items():
-            seen.answers.setdefault(name, {})[node] = list(read_all(told))
+        for (name, node), lines in asked.items():
+            seen.answers.setdefault(name, {})[node] = list(read_all(lines))
 
     def _closed(self, ports: Mapping[str, int]) -> None:
         """Ask every node at the ports that were health checks, until all refuse."""
@@ -137,8 +137,8 @@ class Scale:
         def look() -> Reading:
             asking = {(name, node): self._asking(name, node) for name in ports for node in self._health_nodes(name)}
             gone.clear()
-            for (name, _), told in self._in_turn(asking).items():
-                gone.setdefault(name, Counter()).update(each.words for each in read_all(told))
+            for (name, _), lines in self._in_turn(asking).items():
+                gone.setdefault(name, Counter()).update(each.words for each in read_all(lines))
             still = [name for name, said in gone.items() if set(said) != refused]
             return Reading(not still, f"{len(still)} of {len(ports)} ports still answer")
 

@@ -116,14 +116,14 @@ def _own(answers: Iterable[Answer], service: str) -> Counter[str]:
 
 
 def _dns(seen: Names | None) -> list[Block]:
-    if seen is None or not seen.told:
+    if seen is None or not seen.resolved:
         return []
     claims: dict[tuple[str, Family], list[str]] = {}
-    for claim, client, family in seen.told:
+    for claim, client, family in seen.resolved:
         claims.setdefault((claim, family), []).append(client)
     rows = []
     for (claim, family), clients in claims.items():
-        resolved = summed(seen.told[claim, client, family] for client in clients)
+        resolved = summed(seen.resolved[claim, client, family] for client in clients)
         by_name = clients if claim == "dialled" else ()
         dialled = _words(each for client in by_name for each in seen.dialled.get((client, family), ()))
         wanted = shorten(seen.wanted.get((claim, family)) or MISSING, 100)

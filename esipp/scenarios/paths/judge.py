@@ -19,8 +19,8 @@ from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
 from esipp.judging.frame import Decision
-from esipp.judging.ingress import held, in_doubt, is_told, why_not_its_own
-from esipp.judging.reading import Reading, told_address
+from esipp.judging.ingress import held, in_doubt, is_proxy_by_user, why_not_its_own
+from esipp.judging.reading import Reading, reported_address
 from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
 from esipp.judging.witnesses import say_delivered, say_witnesses
@@ -105,7 +105,7 @@ class _Special:
             return frozenset()  # a proxy shows its own address to all of them
         others = held(evidence.topology) | evidence.clients
         sources = {at: n for at, n in evidence.sources_at(path).items() if parse_address(at) not in others}
-        if why_not_its_own(sources, others, told=is_told(evidence.facts)):
+        if why_not_its_own(sources, others, is_proxy=is_proxy_by_user(evidence.facts)):
             return frozenset()
         shown = ", ".join(sorted(sources)[:3])
         self.said.append(f"the Service's pods saw {shown} in {sum(sources.values())} connections")
@@ -133,8 +133,8 @@ class _Special:
         """Whether a connection through another Service had the address and port of a hung one, as packets show."""
         if seen.count > 1:
             return False
-        told = self.evidence.witnesses.get(self.subject.path.key, ())
-        came = next((each.delivered for each in told if each.seq == seen.seq and not each.doubt), None)
+        witnesses = self.evidence.witnesses.get(self.subject.path.key, ())
+        came = next((each.delivered for each in witnesses if each.seq == seen.seq and not each.doubt), None)
         words = self.evidence.ports.shared(self.subject.path, came, seen) if came else ""
         self.said += [words] if words else []
         return bool(words)
@@ -240,9 +240,9 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
         return replace(found, status=Status.RECORDED)
     subject, readings = check.subject, evidence.readings(check.subject.path)
     total = sum(reading.count for reading in readings)
-    mistold = [_mistold(subject, each, evidence) for each in evidence.observations[subject.path.key]]
-    good = sum(r.count for r, lie in zip(readings, mistold, strict=True) if not lie and _fits(r, subject.accept))
-    aside = _aside(subject, evidence) or next(filter(None, mistold), "")
+    misreported = [_misreported(subject, each, evidence) for each in evidence.observations[subject.path.key]]
+    good = sum(r.count for r, lie in zip(readings, misreported, strict=True) if not lie and _fits(r, subject.accept))
+    aside = _aside(subject, evidence) or next(filter(None, misreported), "")
     if good == total and not aside:
         band = f"preserved out of band, in {subject.reported.value}" if subject.reported is not Claim.NOTHING else ""
         one_flow = f"0 of {total} datagrams of one flow differ"
@@ -264,7 +264,9 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
             return replace(found, status=Status.KNOWN, known=known, sees=covers.words or known.evidence)
         mixture = mixture or _mixture(excused, covers, readings)
     nobody = (
-        _reports_nobody(subject, evidence) if any(mistold) else not aside and _of_nobody(subject, evidence, readings)
+        _reports_nobody(subject, evidence)
+        if any(misreported)
+        else not aside and _of_nobody(subject, evidence, readings)
     )
     foreign = bool(unproven) and nobody
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
@@ -305,9 +307,9 @@ def _reports_nobody(subject: OnPath, evidence: Evidence) -> bool:
     """Whether each wrong address in a header is unknown, so that NAT before the load balancer may explain it."""
     others = held(evidence.topology) | evidence.clients
     for each in evidence.observations[subject.path.key]:
-        if _mistold(subject, each, evidence):
+        if _misreported(subject, each, evidence):
             try:
-                address = parse_address(told_address(each, subject.reported) or "")
+                address = parse_address(reported_address(each, subject.reported) or "")
             except ValueError:
                 return False
             if address in others:
@@ -326,26 +328,26 @@ def _aside(subject: OnPath, evidence: Evidence) -> str:
     return ""
 
 
-def _mistold(subject: OnPath, observation: Observation, evidence: Evidence) -> str:
+def _misreported(subject: OnPath, observation: Observation, evidence: Evidence) -> str:
     """What is wrong with the client address that a backend got out of band, or an empty string."""
     if subject.reported is Claim.NOTHING or not observation.echo:
         return ""
     if not observation.source:
         return "the client did not report its own address, so the address in the header cannot be checked"
-    told = told_address(observation, subject.reported)
+    reported = reported_address(observation, subject.reported)
     own = str(evidence.topology.shown(subject.path.client.name, observation.source[0]))
     with contextlib.suppress(ValueError):  # a balancer may put anything into a header
-        if told and parse_address(told) == parse_address(own):
+        if reported and parse_address(reported) == parse_address(own):
             return ""
         # A pod that its network add-on masquerades reaches the load balancer as its node, so that is the right address.
         ways = (f"pod-to-{there}.{subject.path.family.value.lower()}" for there in ("node", "outside"))
         masqueraded = any(evidence.facts.get(way) == "masqueraded" for way in ways)
-        if told and masqueraded and subject.path.client.vantage is Vantage.POD:
+        if reported and masqueraded and subject.path.client.vantage is Vantage.POD:
             stand = evidence.topology.stands.get(subject.path.client.name)
             node = evidence.topology.nodes.get(stand.node) if stand and stand.node else None
-            if node and parse_address(told) in node.addresses:
+            if node and parse_address(reported) in node.addresses:
                 return ""
-    return f"the backend got {told or 'no address'} in {subject.reported.value}, the client is {own}"
+    return f"the backend got {reported or 'no address'} in {subject.reported.value}, the client is {own}"
 
 
 def _observed(subject: OnPath, evidence: Evidence, unseen: Decision) -> Decision:
@@ -382,12 +384,12 @@ def _fits(reading: Reading, accept: frozenset[AddressClass]) -> bool:
 
 def _say_lost(subject: OnPath, evidence: Evidence) -> str:
     """The losses of controls that hold, as text; or an empty string."""
-    told = []
+    parts = []
     for path in dict.fromkeys(control.path for control in subject.controls):
         readings = evidence.readings(path)
         if lost := sum(each.count for each in readings if _is_loss(each)):
-            told.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
-    return "; ".join(told)
+            parts.append(f"{lost} of {sum(each.count for each in readings)} lost (on {path.key}, a control)")
+    return "; ".join(parts)
 
 
 def _is_loss(reading: Reading) -> bool:
@@ -422,7 +424,7 @@ def _lost_without_a_service(subject: OnPath, evidence: Evidence) -> str:
     predict: the chance of at least as many of all losses on this path is ``BY_CHANCE`` or more.
     """
     if _aside(subject, evidence) or any(
-        _mistold(subject, each, evidence) for each in evidence.observations[subject.path.key]
+        _misreported(subject, each, evidence) for each in evidence.observations[subject.path.key]
     ):
         return ""
     readings = evidence.readings(subject.path)

@@ -145,7 +145,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         whole = {path: made for path, made in seen.items() if path.key not in obstacles}
         obstacles |= network_policies.denied(whole, {path.key: made for path, made in whole.items()}, policies)
         for sentence in harm.sentences:
-            run.note("surroundings", sentence)
+            run.note("environment", sentence)
             run.say(f"{sentence}: esipp cannot judge the checks that need it")
         for key, why in obstacles.items():
             run.record("obstacle", path=key, why=why)

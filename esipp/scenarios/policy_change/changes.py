@@ -39,7 +39,7 @@ def policy_path(namespace: str, service: str) -> str:
     return f"/api/v1/namespaces/{namespace}/services/{service}"
 
 
-def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> PolicyAction:
+def change_policy(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> PolicyAction:
     """Change the policy of a Service; nothing else of it.
 
     Raises:
@@ -48,12 +48,12 @@ def flip(testbed: Testbed, service: str, number: int, to: TrafficPolicy) -> Poli
     """
     cause = time.monotonic()
     body = {"spec": {"externalTrafficPolicy": to.value}}
-    return as_flip(
+    return as_change(
         number, to, cause, testbed.cluster.patch(policy_path(testbed.namespace, service), body, "merge-patch")
     )
 
 
-def as_flip(number: int, to: TrafficPolicy, cause: float, service: Json) -> PolicyAction:
+def as_change(number: int, to: TrafficPolicy, cause: float, service: Json) -> PolicyAction:
     """A policy change, from the API server's answer."""
     spec = service["spec"]
     port = int(spec.get("healthCheckNodePort") or 0)
@@ -72,8 +72,8 @@ def read_port(service: str, namespace: str) -> Reader:
         if result["outcome"] == "timeout" and result.get("connected") is not None:
             return sample._replace(outcome="accepted")
         try:
-            told = json.loads((result.get("response") or {}).get("body") or "null")
-            whose = (told["service"]["namespace"], told["service"]["name"])
+            document = json.loads((result.get("response") or {}).get("body") or "null")
+            whose = (document["service"]["namespace"], document["service"]["name"])
         except (ValueError, KeyError, TypeError):
             return sample
         return sample if whose == (namespace, service) else sample._replace(outcome="foreign")

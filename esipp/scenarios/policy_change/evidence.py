@@ -23,7 +23,7 @@ from esipp.scenarios.policy_change.timeline import (
     Shown,
 )
 
-LEAST_FLIPS = 8
+LEAST_CHANGES = 8
 """The fewest policy changes of other Services that prove that they disturb no other Service."""
 
 
@@ -35,17 +35,17 @@ class Neighbour:
     health-check node ports at the endpoint node, by the policy change that allocated each.
     """
 
-    flips: list[PolicyAction] = field(default_factory=list)
+    changes: list[PolicyAction] = field(default_factory=list)
     policy: str = ""
     bare: Stream | None = None
     health: dict[int, Stream] = field(default_factory=dict)
 
     def doubt(self, name: str) -> str:
         """Why it is unproven that the policy really changed; or an empty string."""
-        refused = [flip for flip in self.flips if flip.policy != flip.to.value]
+        refused = [change for change in self.changes if change.policy != change.to.value]
         if refused:
             return f"the API server did not accept policy change {refused[0].number} of {name} to {refused[0].to}"
-        if self.flips and self.policy != self.flips[-1].to.value:
+        if self.changes and self.policy != self.changes[-1].to.value:
             return f"{name} has {self.policy or 'no policy'} after its last policy change"
         if self.bare is not None:
             answered = [sample.answered for sample in self.bare.samples]
@@ -56,8 +56,8 @@ class Neighbour:
                     "nodePort"
                 )
         if self.health:
-            told = [sample.outcome for stream in self.health.values() for sample in stream.samples]
-            if not any(each == "200" for each in told) or not any(each in GONE for each in told):
+            outcomes = [sample.outcome for stream in self.health.values() for sample in stream.samples]
+            if not any(each == "200" for each in outcomes) or not any(each in GONE for each in outcomes):
                 return f"the health-check node port of {name} did not open and close"
         return ""
 
@@ -77,9 +77,9 @@ class Window:
     health: dict[tuple[Role, Family], dict[str, int]] = field(default_factory=dict)
 
     @property
-    def flips(self) -> list[tuple[str, PolicyAction]]:
+    def changes(self) -> list[tuple[str, PolicyAction]]:
         """All policy changes of the other Services, in their order."""
-        made = [(name, flip) for name, each in self.neighbours.items() for flip in each.flips]
+        made = [(name, change) for name, each in self.neighbours.items() for change in each.changes]
         return sorted(made, key=lambda pair: pair[1].cause)
 
     @cached_property
@@ -90,18 +90,18 @@ class Window:
 
     def doubt(self) -> str:
         """Why it is unproven that policies changed all the time; or an empty string."""
-        made = sum(flip.cause < self.until for _, flip in self.flips)
-        if made < LEAST_FLIPS:
-            return f"other Services made only {made} policy changes meanwhile, {LEAST_FLIPS} are needed"
+        made = sum(change.cause < self.until for _, change in self.changes)
+        if made < LEAST_CHANGES:
+            return f"other Services made only {made} policy changes meanwhile, {LEAST_CHANGES} are needed"
         return next((why for name, each in self.neighbours.items() if (why := each.doubt(name))), "")
 
     def after(self, at: float) -> str:
         """The last policy change of another Service before a time, as text."""
-        before = [(name, flip) for name, flip in self.flips if flip.cause <= at]
+        before = [(name, change) for name, change in self.changes if change.cause <= at]
         if not before:
             return "before any policy change"
-        name, flip = before[-1]
-        return f"{at - flip.cause:.2f} s after {name} changed to {flip.to}"
+        name, change = before[-1]
+        return f"{at - change.cause:.2f} s after {name} changed to {change.to}"
 
 
 @dataclass

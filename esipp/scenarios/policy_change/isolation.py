@@ -21,7 +21,14 @@ from esipp.probing.jobs import Job, job_on
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan, stalls_of
-from esipp.scenarios.policy_change.changes import BARE_PACE, HEALTH_PACE, as_flip, flip, policy_path, read_port
+from esipp.scenarios.policy_change.changes import (
+    BARE_PACE,
+    HEALTH_PACE,
+    as_change,
+    change_policy,
+    policy_path,
+    read_port,
+)
 from esipp.scenarios.policy_change.evidence import Neighbour, Window
 from esipp.scenarios.policy_change.objects import INSIDE, NEIGHBOURS
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
@@ -34,10 +41,10 @@ COUNT, SPACING = 24, 0.4
 
 PATIENCE = 4.0
 """Seconds for an answer where there was one: less than in a window in which nothing is done, as a longer patience would
-let TCP's own repetitions hide that a path was silent for seconds while its neighbours flipped. What they still hide is
+let TCP's own repetitions hide that a path was silent for seconds while its neighbours changed. What they still hide is
 a check of its own: repeated SYNs."""
 
-FLIPS, EVERY, BEGIN = 10, 0.8, 0.6
+CHANGES, EVERY, BEGIN = 10, 0.8, 0.6
 """The number of policy changes, made in turn, the seconds between two, and those before the first one; so each Service
 keeps its policy for longer than kube-proxy waits between two syncs (minSyncPeriod, 1 s)."""
 
@@ -93,7 +100,7 @@ class Beside:
         try:
             began = time.monotonic()
             paths, asked = self._dial(todo, set(answering))
-            self._flip(neighbours, traffic, began + BEGIN)
+            self._change(neighbours, traffic, began + BEGIN)
             observations = {path: self.stop.result(future, self.timeouts.job_ends) for path, future in paths.items()}
             answers = {place: self.stop.result(future, self.timeouts.job_ends) for place, future in asked.items()}
             for name, each in neighbours.items():
@@ -110,7 +117,7 @@ class Beside:
         evidence = Evidence(
             seen, self.topology, self.features, COUNT, self.facts, obstacles, clocks=ahead, stalls=stalls
         )
-        health = {place: self._told(lines) for place, lines in answers.items()}
+        health = {place: self._statuses(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)
 
     # ------------------------------------------------------------------------------------------- what is dialled
@@ -139,7 +146,7 @@ class Beside:
         return paths, asked
 
     @staticmethod
-    def _told(lines: Iterable[Json]) -> dict[str, int]:
+    def _statuses(lines: Iterable[Json]) -> dict[str, int]:
         """How many answers said what."""
         said = (str((line.get("response") or {}).get("status") or line["outcome"]) for line in lines)
         return dict(Counter(said))
@@ -153,7 +160,7 @@ class Beside:
             port = int(created["spec"]["ports"][0]["nodePort"])
             host = address_for(node, created)
             made.bare = traffic.connect(f"{name} at the bare node", Target(host, port), BARE_PACE)
-        self._ask_port(name, made, as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created).health_port, 0, traffic)
+        self._ask_port(name, made, as_change(0, TrafficPolicy.LOCAL, time.monotonic(), created).health_port, 0, traffic)
         return made
 
     def _ask_port(self, name: str, made: Neighbour, port: int, number: int, traffic: Traffic) -> None:
@@ -161,20 +168,20 @@ class Beside:
         if port:
             traffic.stop(made.health.values())
             host = address_for(self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]], self.testbed.services[name])
-            told = f"{name} health check {number}"
+            key = f"{name} health check {number}"
             made.health[number] = traffic.check_health(
-                told, Target(host, port), HEALTH_PACE, read_port(name, self.testbed.namespace)
+                key, Target(host, port), HEALTH_PACE, read_port(name, self.testbed.namespace)
             )
 
-    def _flip(self, neighbours: Mapping[str, Neighbour], traffic: Traffic, begin: float) -> None:
+    def _change(self, neighbours: Mapping[str, Neighbour], traffic: Traffic, begin: float) -> None:
         """Make all policy changes at their times, in turn."""
         pause, names = threading.Event(), list(neighbours)
-        for number in range(FLIPS):
+        for number in range(CHANGES):
             pause.wait(max(0.0, begin + number * EVERY - time.monotonic()))
             self.stop.check()
             name = names[number % len(names)]
             each = neighbours[name]
-            to = TrafficPolicy.LOCAL if len(each.flips) % 2 else TrafficPolicy.CLUSTER
-            each.flips.append(flip(self.testbed, name, len(each.flips) + 1, to))
+            to = TrafficPolicy.LOCAL if len(each.changes) % 2 else TrafficPolicy.CLUSTER
+            each.changes.append(change_policy(self.testbed, name, len(each.changes) + 1, to))
             if to is TrafficPolicy.LOCAL:
-                self._ask_port(name, each, each.flips[-1].health_port, each.flips[-1].number, traffic)
+                self._ask_port(name, each, each.changes[-1].health_port, each.changes[-1].number, traffic)

@@ -62,25 +62,25 @@ def decide(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence) -> Decis
     if is_about(check, IsolatedConnections):
         return decide_isolated_connections(check, seen)
     if is_about(check, PolicyChange):
-        return _flipped(check, seen)
+        return _changed(check, seen)
     assert is_about(check, IsolatedHealth)
     return decide_health(check, seen)
 
 
 def _sees(check: PolicyChangeCheck, course: Course) -> str:
     """What a check can and cannot detect."""
-    flips = len(list(course.flips_made()))
+    changes = len(list(course.changes_made()))
     if check.subject.at is None or (check.subject.at, check.subject.family) not in course.data:
-        return f"{flips} policy changes of one Service; faults of other Services, or rarer ones, are missed"
+        return f"{changes} policy changes of one Service; faults of other Services, or rarer ones, are missed"
     stream = course.data[check.subject.at, check.subject.family]
     apart = f"at most {stream.longest_gap():.2f} s apart"
     return (
-        f"{len(stream.samples)} connections of one client over {flips} policy changes, {apart}; a shorter fault, or "
+        f"{len(stream.samples)} connections of one client over {changes} policy changes, {apart}; a shorter fault, or "
         "one of other clients, is missed"
     )
 
 
-# ------------------------------------------------------------------------------------- a Service's own flips
+# ------------------------------------------------------------------------------------- a Service's own changes
 @dataclass(frozen=True)
 class _Case:
     """A check with the evidence for it."""
@@ -91,7 +91,7 @@ class _Case:
     seen: PolicyChangeEvidence
 
 
-def _flipped(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> Decision:
+def _changed(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> Decision:
     """The decision, with the witnesses that it is based on; packets of none, if the run knows of no captures."""
     course, ground = seen.courses.get(check.subject.service), seen.ground
     if course is None or ground is None:
@@ -119,7 +119,7 @@ def _delivered(check: PolicyChangeCheck, course: Course, witnesses: Sequence[Wit
     if check.subject.at is not At.BARE_NODE or check.subject.claim is PolicyClaim.KEPT:
         return ""
     phases = course.phases(check.subject.at, check.subject.family)
-    silent = [sample.seq for phase in phases if phase.flip.to is LOCAL for sample in phase.samples
+    silent = [sample.seq for phase in phases if phase.change.to is LOCAL for sample in phase.samples
               if sample.outcome == DELIVERED]  # fmt: skip
     return say_delivered([each for each in witnesses if each.seq in silent[-1:]])
 
@@ -138,10 +138,10 @@ def _decided(check: PolicyChangeCheck, seen: PolicyChangeEvidence, course: Cours
     """The decision on a course as both witnesses have it."""
     if check.subject.at is not None and (check.subject.at, check.subject.family) in course.obstacles:
         return undecided(check, course.obstacles[check.subject.at, check.subject.family])
-    refused = next((flip for flip in course.flips if flip.policy != flip.to.value), None)
+    refused = next((change for change in course.changes if change.policy != change.to.value), None)
     if refused is not None:
         return undecided(check, f"the API server did not accept policy change {refused.number} to {refused.to}")
-    if len(course.flips) < 3:
+    if len(course.changes) < 3:
         return undecided(check, "the policy was not changed in both directions")
     for name, witnesses in _together(check, seen).items():
         if broken := contradicted(witnesses)[1]:
@@ -171,16 +171,16 @@ def followed(
 ) -> list[tuple[Phase, SteadyRun | None]]:
     """Each policy change at one entry, with the last uninterrupted run of answers that fit the new policy."""
     made = course.phases(at, family)[1:]
-    return [(phase, phase.last_run(reads(ground, at, phase.flip.to, strictly=strictly))) for phase in made]
+    return [(phase, phase.last_run(reads(ground, at, phase.change.to, strictly=strictly))) for phase in made]
 
 
 def _followed(phase: Phase, lasting: SteadyRun | None) -> str:
     """Why a policy change was not followed as required; or an empty string."""
-    who = f"policy change {phase.flip.number} to {phase.flip.to}"
+    who = f"policy change {phase.change.number} to {phase.change.to}"
     if lasting is None:
-        return f"{who}: never right within {phase.until - phase.flip.cause:.1f} s"
-    if lasting.since - phase.flip.cause > BUDGET:
-        return f"{who}: right only after {lasting.since - phase.flip.cause:.1f} s"
+        return f"{who}: never right within {phase.until - phase.change.cause:.1f} s"
+    if lasting.since - phase.change.cause > BUDGET:
+        return f"{who}: right only after {lasting.since - phase.change.cause:.1f} s"
     if not stays(lasting):
         return f"{who}: not right for good, only for the last {lasting.until - lasting.since:.2f} s"
     return ""
@@ -191,7 +191,7 @@ def _settles(case: _Case) -> Decision:
     assert check.subject.at is not None
     strictly = check.subject.claim is PolicyClaim.REWRITES
     made = followed(course, ground, check.subject.at, check.subject.family, strictly=strictly)
-    made = [(phase, lasting) for phase, lasting in made if judges(check.subject.claim, phase.flip.to)]
+    made = [(phase, lasting) for phase, lasting in made if judges(check.subject.claim, phase.change.to)]
     observed = say_times(made)
     wrong = [(phase, why) for phase, lasting in made if (why := _followed(phase, lasting))]
     if not wrong:
@@ -206,12 +206,12 @@ def _settles(case: _Case) -> Decision:
 
 
 def _prompt(case: _Case) -> Decision:
-    """Whether each flip was followed soon after the API server took it, as far as that was measured well enough."""
+    """Whether each change was followed soon after the API server took it, as far as that was measured well enough."""
     check, course, ground = case.check, case.course, case.ground
     assert check.subject.at is not None
     stream = course.data[check.subject.at, check.subject.family]
     made = followed(course, ground, check.subject.at, check.subject.family, strictly=False)
-    return _soon(case, [(phase.flip, lasting, stream) for phase, lasting in made], say_times(made))
+    return _soon(case, [(phase.change, lasting, stream) for phase, lasting in made], say_times(made))
 
 
 def _health_prompt(case: _Case) -> Decision:
@@ -221,7 +221,7 @@ def _health_prompt(case: _Case) -> Decision:
     ports = [
         each for claim in claims for each in _ports(course, case.ground, check.subject.family, claim) if each.samples
     ]
-    made = [(each.flip, each.lasting, Stream(each.node, 0.0, each.samples)) for each in ports]
+    made = [(each.change, each.lasting, Stream(each.node, 0.0, each.samples)) for each in ports]
     figures = (f"{c.value}: {say_port_times(course, case.ground, check.subject.family, c) or 'never'}" for c in claims)
     return _soon(case, made, "; ".join(figures))
 
@@ -232,15 +232,15 @@ def _soon(case: _Case, made: Sequence[tuple[PolicyAction, SteadyRun | None, Stre
     observed, unknown, blurs = f"{figures}; bound {PROMPT:.0f} s", list[Blur](), list[Blur]()
     if not made:
         return undecided(check, "no probe was made there", observed)
-    for flip, lasting, stream in made:
-        until = lasting.since if lasting else stream.samples[-1].started if stream.samples else flip.answered
-        lag = max(0.0, until - flip.answered)
-        blur = Blur(stream.longest_gap(flip.answered, until), vantage.slow(flip.answered, until))
+    for change, lasting, stream in made:
+        until = lasting.since if lasting else stream.samples[-1].started if stream.samples else change.answered
+        lag = max(0.0, until - change.answered)
+        blur = Blur(stream.longest_gap(change.answered, until), vantage.slow(change.answered, until))
         held = hold(lag, PROMPT, blur) if lasting or lag > PROMPT else Held.OVER
         blurs.append(blur)
         if held is Held.OVER:
             when = f"right only {lag:.2f} s after it was accepted" if lasting else f"never right in {lag:.1f} s"
-            reason = f"policy change {flip.number} to {flip.to}, {stream.name}: {when}; {blur.words}"
+            reason = f"policy change {change.number} to {change.to}, {stream.name}: {when}; {blur.words}"
             return Decision(Status.FAIL, check.expected, observed, reason, late=True)
         unknown += [blur] if held is Held.UNKNOWN else []
     if unknown:
@@ -254,7 +254,7 @@ def _foremost(ground: Ground, at: At, wrong: list[tuple[Phase, str]]) -> str:
     """The key of the wrong result, if it was the same every time; known differences match it."""
     words: set[str] = set()
     for phase, _ in wrong:
-        wanted = due(at, phase.flip.to, strictly=True)
+        wanted = due(at, phase.change.to, strictly=True)
         for sample in phase.samples:
             shown, _ = ground.shown(at, sample)
             if shown not in wanted.right | wanted.missing:
@@ -285,7 +285,7 @@ def _otherwise(case: _Case) -> Decision:
     tally: Counter[str] = Counter()
     strange: Counter[str] = Counter()
     for phase in course.phases(check.subject.at, check.subject.family):
-        since = phase.first_steady(reads(ground, check.subject.at, phase.flip.to, strictly=True))
+        since = phase.first_steady(reads(ground, check.subject.at, phase.change.to, strictly=True))
         for sample in (*phase.samples, *phase.under_way):
             shown, words = ground.shown(check.subject.at, sample)
             tally[words or shown.value] += 1
@@ -294,12 +294,12 @@ def _otherwise(case: _Case) -> Decision:
                 strange[sample.source] += 1
             elif shown is Shown.KEPT and check.subject.at is At.BARE_NODE:
                 words = "answered through the node without local endpoints, with the client's own address"
-                stays = phase.flip.to is LOCAL and since is not None and sample.started > since
+                stays = phase.change.to is LOCAL and since is not None and sample.started > since
                 kinds.add("leaking" if stays else "unrewritten")
-            elif sample in phase.under_way or check.subject.at is At.VIP or not phase.flip.number:
+            elif sample in phase.under_way or check.subject.at is At.VIP or not phase.change.number:
                 continue  # a VIP's nodes need not follow together
-            elif since is not None and sample.started > since and _is_back(check.subject.at, phase.flip.to, shown):
-                back = shown.value if shown is Shown.DELIVERED else _BACK[check.subject.at, phase.flip.to]
+            elif since is not None and sample.started > since and _is_back(check.subject.at, phase.change.to, shown):
+                back = shown.value if shown is Shown.DELIVERED else _BACK[check.subject.at, phase.change.to]
                 words = f"{back}, {sample.started - since:.2f} s after the new policy held"
                 kinds.add("delivered" if shown is Shown.DELIVERED else "back")
             else:
@@ -309,8 +309,8 @@ def _otherwise(case: _Case) -> Decision:
     if not found:
         return Decision(Status.PASS, check.expected, observed, say_bound(tally.total()), tally=tally)
     at, phase, words = min(found, key=lambda each: each[0])
-    reason = f"{len(found)} of {tally.total()} results; the first {at - phase.flip.cause:.2f} s after policy change "
-    reason += f"{phase.flip.number} to {phase.flip.to}: {words}"
+    reason = f"{len(found)} of {tally.total()} results; the first {at - phase.change.cause:.2f} s after policy change "
+    reason += f"{phase.change.number} to {phase.change.to}: {words}"
     kind = kinds.pop() if len(kinds) == 1 else ""
     foreign, mixed = kind == ANOTHER_SOURCE, bool(tally[Shown.KEPT.value])
     if foreign and (mixed or not strangers(strange, ground.held).proxied):
@@ -341,8 +341,8 @@ def _times(case: _Case) -> Decision:
 
 def times(made: list[tuple[Phase, SteadyRun | None]], to: TrafficPolicy) -> tuple[Distribution, int]:
     """Seconds from the patch to the start of the final run of right answers, and the number of changes without one."""
-    found = [lasting.since - phase.flip.cause for phase, lasting in made if phase.flip.to is to and lasting]
-    never = sum(1 for phase, lasting in made if phase.flip.to is to and lasting is None)
+    found = [lasting.since - phase.change.cause for phase, lasting in made if phase.change.to is to and lasting]
+    never = sum(1 for phase, lasting in made if phase.change.to is to and lasting is None)
     return Distribution.of(found), never
 
 
@@ -385,7 +385,9 @@ def _no_loss(case: _Case) -> Decision:
         return undecided(check, why, observed)
     phase, sample = left[0]
     reason = f"{len(lost)} of {tally.total()} lost ({sample.outcome}); the first "
-    reason += f"{sample.started - phase.flip.cause:.2f} s after policy change {phase.flip.number} to {phase.flip.to}"
+    reason += (
+        f"{sample.started - phase.change.cause:.2f} s after policy change {phase.change.number} to {phase.change.to}"
+    )
     if cut := vantage.cut(sample.started, sample.started):
         reason += f"; {cut}"
     return Decision(Status.FAIL, check.expected, observed, reason, tally=tally)
@@ -400,29 +402,31 @@ def _health(case: _Case) -> Decision:
     check, course = case.check, case.course
     again = check.subject.claim is PolicyClaim.HEALTH_AGAIN
     faults, seen = [], list(_ports(course, case.ground, check.subject.family, check.subject.claim))
-    for flip in course.flips_made():
-        if judges(check.subject.claim, flip.to) and bool(flip.health_port) is not again:
-            has = "has no health-check node port" if again else f"keeps health-check node port {flip.health_port}"
-            faults.append(f"policy change {flip.number}: under {flip.to} the Service {has}")
+    for change in course.changes_made():
+        if judges(check.subject.claim, change.to) and bool(change.health_port) is not again:
+            has = "has no health-check node port" if again else f"keeps health-check node port {change.health_port}"
+            faults.append(f"policy change {change.number}: under {change.to} the Service {has}")
     if not again:
-        opened = {each.flip.number for each in seen if each.was_open}
-        never = [flip.number for flip in course.flips_made() if flip.to is CLUSTER and flip.number not in opened]
+        opened = {each.change.number for each in seen if each.was_open}
+        never = [
+            change.number for change in course.changes_made() if change.to is CLUSTER and change.number not in opened
+        ]
         if never:
             return undecided(check, f"no node answered at the health-check node port before policy change {never[0]}")
         seen = [each for each in seen if each.was_open]  # elsewhere there is nothing that could be closed
     for each in seen:
         if not each.samples:
-            faults.append(f"the port on {each.node} was not probed after policy change {each.flip.number}")
+            faults.append(f"the port on {each.node} was not probed after policy change {each.change.number}")
         elif each.fault:
-            told = say_observed(Counter(sample.outcome for sample in each.samples[-10:]))
-            faults.append(f"{each.node}, {each.fault}; the last answers: {told}")
+            answers = say_observed(Counter(sample.outcome for sample in each.samples[-10:]))
+            faults.append(f"{each.node}, {each.fault}; the last answers: {answers}")
     if not seen and not faults:
         return undecided(check, "its health-check node port was never probed")
     figures = say_port_times(course, case.ground, check.subject.family, check.subject.claim) or "never"
     if faults:
         more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
         return Decision(Status.FAIL, check.expected, figures, faults[0] + more)
-    proof = f"{len({each.flip.number for each in seen})} policy changes, on every node"
+    proof = f"{len({each.change.number for each in seen})} policy changes, on every node"
     return Decision(Status.PASS, check.expected, figures, proof)
 
 
@@ -431,7 +435,7 @@ class _Port:
     """The answers of one node at a health-check node port after a policy change, and before one that closes it."""
 
     node: str
-    flip: PolicyAction
+    change: PolicyAction
     before: Sequence[Sample]
     samples: Sequence[Sample]
     lasting: SteadyRun | None
@@ -447,23 +451,23 @@ def _ports(course: Course, ground: Ground, family: Family, claim: PolicyClaim) -
     """Every node after every policy change of one direction."""
     again = claim is PolicyClaim.HEALTH_AGAIN
     home = ground.topology.roles[Role.ENDPOINT_NODE]
-    for flip in course.flips_made():
-        if not judges(claim, flip.to) or (again and not flip.health_port):
+    for change in course.changes_made():
+        if not judges(claim, change.to) or (again and not change.health_port):
             continue
-        number = flip.number if again else flip.number - 1
+        number = change.number if again else change.number - 1
         for node in dict.fromkeys(ground.topology.roles[role] for role in PLACES):
             good = closed if not again else says("200" if node == home else "503")
             found = course.health_phases(number, node, family)
-            phase, before = found.get(flip.number), found.get(number)
+            phase, before = found.get(change.number), found.get(number)
             lasting = phase.last_run(good) if phase else None
             fault = _followed(phase, lasting) if phase else ""
-            yield _Port(node, flip, before.samples if before else (), phase.samples if phase else (), lasting, fault)
+            yield _Port(node, change, before.samples if before else (), phase.samples if phase else (), lasting, fault)
 
 
 def say_port_times(course: Course, ground: Ground, family: Family, claim: PolicyClaim) -> str:
     """The times that health-check node ports took, as text; empty if there are none."""
     ports = list(_ports(course, ground, family, claim)) if course.health else []
-    of = Distribution.of(each.lasting.since - each.flip.cause for each in ports if each.lasting)
+    of = Distribution.of(each.lasting.since - each.change.cause for each in ports if each.lasting)
     never = sum(each.lasting is None for each in ports)
     figures = [f"p50 {of.p50:.2f} s, max {of.most:.2f} s ({len(of.samples)})"] if of.samples else []
     return ", ".join([*figures, *([f"{never} never"] if never else [])])
@@ -499,9 +503,9 @@ def end_of(stream: Stream, course: Course) -> str:
         same = (sample.pod, sample.source) == (first.pod, first.source)
         if sample.answered and same:
             continue
-        flip = [each for each in course.flips if each.cause <= sample.ended][-1]
+        change = [each for each in course.changes if each.cause <= sample.ended][-1]
         what = f"pod {sample.pod} saw {sample.source}, not {first.source}" if sample.answered else sample.outcome
-        when = f"{sample.ended - flip.cause:.2f} s after policy change {flip.number} to {flip.to}"
+        when = f"{sample.ended - change.cause:.2f} s after policy change {change.number} to {change.to}"
         return f"{stream.name}: {what} {when}"
     if not any(sample.answered and sample.started >= course.end - LAST_SECOND for sample in stream.samples):
         return f"{stream.name}: no answer in the last second"

@@ -29,19 +29,21 @@ class PolicyChange(TypedDict):
 def _numbers(run: RecordedRun) -> list[PolicyChange]:
     seen = run.evidence_of(PolicyChangeEvidence) or PolicyChangeEvidence()
     others = seen.window.neighbours if seen.window else {}
-    made = [_change("neighbour", name, flip) for name, each in others.items() for flip in each.flips]
-    return made + [_change("own", name.value, flip) for name, course in seen.courses.items() for flip in course.flips]
+    made = [_change("neighbour", name, change) for name, each in others.items() for change in each.changes]
+    return made + [
+        _change("own", name.value, change) for name, course in seen.courses.items() for change in course.changes
+    ]
 
 
-def _change(kind: Literal["neighbour", "own"], service: str, flip: PolicyAction) -> PolicyChange:
+def _change(kind: Literal["neighbour", "own"], service: str, change: PolicyAction) -> PolicyChange:
     return {
         "kind": kind,
         "service": service,
-        "number": flip.number,
-        "to": flip.to.value,
-        "policy": flip.policy,
-        "health_port": flip.health_port,
-        "seconds": between(flip.cause, flip.answered),
+        "number": change.number,
+        "to": change.to.value,
+        "policy": change.policy,
+        "health_port": change.health_port,
+        "seconds": between(change.cause, change.answered),
     }
 
 
@@ -55,9 +57,9 @@ def _durations(run: RecordedRun) -> Iterator[tuple[str, Sequence[float]]]:
         for at, family in course.data:
             for phase, lasting in followed(course, ground, at, family, strictly=True):
                 if lasting is not None:
-                    took[phase.flip] = max(took.get(phase.flip, 0.0), lasting.since - phase.flip.cause)
-        for flip, seconds in took.items():
-            yield f"to {flip.to.value}", [seconds]
+                    took[phase.change] = max(took.get(phase.change, 0.0), lasting.since - phase.change.cause)
+        for change, seconds in took.items():
+            yield f"to {change.to.value}", [seconds]
 
 
 NUMBERS = Numbers("flips", list[PolicyChange], _numbers)

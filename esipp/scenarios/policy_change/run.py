@@ -35,8 +35,8 @@ from esipp.scenarios.policy_change.changes import (
     PATIENT,
     PATIENT_PACE,
     TIMEOUT,
-    as_flip,
-    flip,
+    as_change,
+    change_policy,
     read_kept,
     read_port,
 )
@@ -113,10 +113,10 @@ class Driver:
         course, name = self.course, self.service.object_name
         course.planned = 2 * ROUNDS
         created = self.testbed.services[name]
-        course.flips.append(as_flip(0, TrafficPolicy.LOCAL, time.monotonic(), created))
+        course.changes.append(as_change(0, TrafficPolicy.LOCAL, time.monotonic(), created))
         try:
             self._dial()
-            self._ask_health(course.flips[0])
+            self._ask_health(course.changes[0])
             self._follow()
             self._keep(At.ENDPOINT_NODE)
             self._steps.perform(course, enough=lambda: self._late >= MOST_LATE)
@@ -140,8 +140,8 @@ class Driver:
         )
 
     def _change(self, to: TrafficPolicy) -> None:
-        self.course.flips.append(flip(self.testbed, self.service.object_name, len(self.course.flips), to))
-        self._ask_health(self.course.flips[-1])
+        self.course.changes.append(change_policy(self.testbed, self.service.object_name, len(self.course.changes), to))
+        self._ask_health(self.course.changes[-1])
 
     def _prove(self, course: Course) -> None:
         self._follow()
@@ -175,19 +175,22 @@ class Driver:
                 pace = PATIENT_PACE if at is At.ENDPOINT_NODE else PACE
                 self.course.data[at, family] = self.traffic.connect(f"{self.service} {at} {family}", where, pace)
 
-    def _ask_health(self, flipped: PolicyAction) -> None:
+    def _ask_health(self, changed: PolicyAction) -> None:
         """Probe the health checks at a new port from now on, instead of the previous one."""
-        if not flipped.health_port or flipped.to is not TrafficPolicy.LOCAL:
+        if not changed.health_port or changed.to is not TrafficPolicy.LOCAL:
             return
         self.traffic.stop(self.course.health.values())
         for node in dict.fromkeys(self.testbed.roles[role] for role in PLACES):
             for family in self.families:
-                key = (flipped.number, node, family)
+                key = (changed.number, node, family)
                 if key not in self.course.health:
                     host, name = self.testbed.nodes[node].internal[family], self.service.object_name
-                    told = f"{name} health check {flipped.number} of {node} {family}"
+                    stream_name = f"{name} health check {changed.number} of {node} {family}"
                     self.course.health[key] = self.traffic.check_health(
-                        told, Target(host, flipped.health_port), HEALTH_PACE, read_port(name, self.testbed.namespace)
+                        stream_name,
+                        Target(host, changed.health_port),
+                        HEALTH_PACE,
+                        read_port(name, self.testbed.namespace),
                     )
 
     def _keep(self, at: At) -> None:
@@ -201,7 +204,7 @@ class Driver:
             name = f"{self.service} {at} {family} kept"
             numbered = [f"{name} {number}" for number in range(CONNECTIONS)]
             streams = [self.traffic.exchange(each, where, KEPT_PACE, read_kept) for each in numbered]
-            made.append(Established(at, family, self.course.flips[-1].number, streams))
+            made.append(Established(at, family, self.course.changes[-1].number, streams))
         self.course.kept += made
 
         def look() -> Reading:
@@ -213,7 +216,7 @@ class Driver:
     # ------------------------------------------------------------------------------------- has it been followed?
     def _follow(self) -> None:
         """Wait until everything follows the last policy change, or cannot follow it in time any more."""
-        last = self.course.flips[-1]
+        last = self.course.changes[-1]
 
         def behind(now: float) -> list[str]:
             late = self._behind(last, now, strictly=True)
@@ -300,11 +303,11 @@ def observe(context: Context) -> PolicyChangeEvidence:
     if services:
         with run.phase("policy changes", f"Local, Cluster, Local: {', '.join(services)}"):
             keeps = any(is_about(check, PolicyChange) and check.subject.claim is PolicyClaim.KEPT for check in checks)
-            _flip(context, services, stop, seen, keeps)
+            _change_services(context, services, stop, seen, keeps)
     return seen
 
 
-def _flip(
+def _change_services(
     context: Context, services: list[ChangingService], stop: Stop, seen: PolicyChangeEvidence, keeps: bool
 ) -> None:
     """Change the policies of Services in parallel, probed by one client with one clock."""

@@ -26,7 +26,7 @@ def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: Ru
     if then.asked(check):
         return ""
     if is_about(check, PolicyChange):
-        return _flipped(check, seen)
+        return _changed(check, seen)
     if BESIDE in seen.trouble or BESIDE in seen.broken:
         return ""
     window = seen.window
@@ -42,7 +42,7 @@ def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: Ru
     return "" if asked else f"the health check of the {check.subject.place} was not probed over {check.subject.family}"
 
 
-def _flipped(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> str:
+def _changed(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> str:
     service = check.subject.service.value
     if service in seen.trouble or service in seen.broken:
         return ""

@@ -17,7 +17,7 @@ from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
 from esipp.scenarios.policy_change.timeline import GONE, UNANSWERED, Course, Ground, Shown
 
-ID = "flips"
+ID = "policy-changes"
 TITLE = "Policy changes"
 LEFT = 190.0
 LANE = 17.0
@@ -42,7 +42,7 @@ def summary(run: RecordedRun) -> Section:
 
 
 def _isolation_in_short(window: Window) -> Text:
-    made = Counter(name for name, _ in window.flips)
+    made = Counter(name for name, _ in window.changes)
     changes = ", ".join(f"{name} {count} times" for name, count in sorted(made.items()))
     total = sum(each.count for of in window.evidence.observations.values() for each in of)
     paths = len(window.evidence.observations)
@@ -67,7 +67,7 @@ def _times_of(service: ChangingService, course: Course, ground: Ground) -> Itera
 
 
 def _more(service: ChangingService, course: Course, ground: Ground) -> Iterator[tuple[str, str]]:
-    made = len(list(course.flips_made()))
+    made = len(list(course.changes_made()))
     if made < course.planned:
         yield str(service), f"{made} of {course.planned} policy changes"
     for (at, family), why in course.obstacles.items():
@@ -133,10 +133,10 @@ def _service(service: str, course: Course, ground: Ground, which: int) -> list[B
     words = [
         Text(f"{at.value} {family.value} could not be tested: {why}") for (at, family), why in course.obstacles.items()
     ]
-    if not course.flips or not course.data:
+    if not course.changes or not course.data:
         return headed(service, [Text("The run has no observations of its policy changes."), *words])
     rows = [_row(course, ground, at, family) for at, family in course.data]
-    drawing = _drawing(f"flips-{which}", service, course, ground)
+    drawing = _drawing(f"policy-changes-{which}", service, course, ground)
     drawing.words = _words(rows)
     head = ["entry", *(f"to {to}: {of}" for to in DIRECTIONS for of in ("p50 (s)", "max (s)", "n", "never"))]
     numbers = Table.of([*head, "probes", "no answer"], rows)
@@ -144,7 +144,7 @@ def _service(service: str, course: Course, ground: Ground, which: int) -> list[B
     never = sum(row[4] + row[8] for row in rows)
     summary = f"Seconds until stable by entry: at most {number(longest)}; never stable: {never}"
     caption = (
-        f"{service}: {counted(len(course.flips) - 1, 'policy change')}. The table has the "
+        f"{service}: {counted(len(course.changes) - 1, 'policy change')}. The table has the "
         "seconds from the call until traffic showed the new policy and kept doing so until the next change. At the "
         "node without local endpoints, Local requires no answer."
     )
@@ -188,17 +188,17 @@ def _words(rows: Iterable[Sequence[Any]]) -> str:
 
 # ------------------------------------------------------------------------------------------------------------- drawing
 def _drawing(ident: str, service: str, course: Course, ground: Ground) -> Drawing:
-    flips, begin = course.flips, course.flips[0].cause
+    changes, begin = course.changes, course.changes[0].cause
     drawing = Drawing(ident, f"Sources at {service} while its policy changes", "")
     scale = Scale(0, max(1.0, course.end - begin), LEFT, WIDTH - 8)
     top = y = 8.0
     drawing.text(LEFT - 8, y + 12, "policy as set", anchor="end", bold=True)
-    for flip, until in zip(flips, [*(each.cause - begin for each in flips[1:]), scale.high], strict=True):
-        since = flip.cause - begin
-        local = flip.to is TrafficPolicy.LOCAL
+    for change, until in zip(changes, [*(each.cause - begin for each in changes[1:]), scale.high], strict=True):
+        since = change.cause - begin
+        local = change.to is TrafficPolicy.LOCAL
         drawing.box(scale(since), y + 1, scale(until) - scale(since), 14, fill=ACCENT if local else MUTED, faint=True)
         drawing.box(scale(since), y + 1, scale(until) - scale(since), 14, stroke=MUTED)
-        drawing.text((scale(since) + scale(until)) / 2, y + 12, flip.to.value, anchor="middle", size=11)
+        drawing.text((scale(since) + scale(until)) / 2, y + 12, change.to.value, anchor="middle", size=11)
     y += LANE + 5
     for (at, family), stream in list(course.data.items())[:MOST_LANES]:
         drawing.text(LEFT - 8, y + 12, shorten(f"{at.value} {family.value}", 28), anchor="end")
@@ -214,8 +214,8 @@ def _drawing(ident: str, service: str, course: Course, ground: Ground) -> Drawin
         for run in sorted(runs, key=lambda run: run.since):
             _port(drawing, scale(run.since - begin), min(scale(run.until - begin), scale.right), run.outcome, y)
         y += LANE - 3
-    for flip in flips:
-        x = scale(flip.cause - begin)
+    for change in changes:
+        x = scale(change.cause - begin)
         drawing.line((x, top), (x, y), stroke=INK, wide=0.8, dash="2 3")
     drawing.axis(scale, top, y, "s", most=12)
     drawing.height = y + 20
@@ -270,7 +270,7 @@ def _kept(course: Course) -> list[Block]:
 
 
 def _isolation(window: Window) -> list[Block]:
-    made = Counter(name for name, _ in window.flips)
+    made = Counter(name for name, _ in window.changes)
     shown_at: dict[str, Counter[str]] = {}
     for path in window.paths:
         tally = shown_at.setdefault(path.key, Counter())

@@ -155,7 +155,7 @@ class Phase:
     A probe in flight during the next policy change may be answered according to either policy (``under_way``).
     """
 
-    flip: PolicyAction
+    change: PolicyAction
     until: float
     samples: Sequence[Sample]
     under_way: Sequence[Sample] = ()
@@ -169,10 +169,10 @@ class Phase:
         return first_run(self.samples, fits, STEADY, LEAST)
 
 
-def phases(flips: Sequence[PolicyAction], end: float, stream: Stream) -> list[Phase]:
+def phases(changes: Sequence[PolicyAction], end: float, stream: Stream) -> list[Phase]:
     """A stream, cut at the policy changes; ``end`` is when it was stopped."""
-    stages = cut(stream, [flip.cause for flip in flips], end)
-    return [Phase(flip, *stage) for flip, stage in zip(flips, stages, strict=True)]
+    stages = cut(stream, [change.cause for change in changes], end)
+    return [Phase(change, *stage) for change, stage in zip(changes, stages, strict=True)]
 
 
 def reads(ground: Ground, at: At, policy: TrafficPolicy, *, strictly: bool) -> Fits:
@@ -233,7 +233,7 @@ class Course:
     say why an entry could not be dialled. ``planned`` is the number of planned policy changes.
     """
 
-    flips: list[PolicyAction] = field(default_factory=list)
+    changes: list[PolicyAction] = field(default_factory=list)
     end: float = 0.0
     planned: int = 0
     data: dict[tuple[At, Family], Stream] = field(default_factory=dict)
@@ -243,7 +243,7 @@ class Course:
 
     def phases(self, at: At, family: Family) -> list[Phase]:
         """The new connections at one entry, from policy change to policy change."""
-        return phases(self.flips, self.end, self.data[at, family])
+        return phases(self.changes, self.end, self.data[at, family])
 
     def sampled(self) -> Iterator[tuple[str, int]]:
         """The connections to follow through packets, by stream and number; of established ones the ends."""
@@ -259,10 +259,10 @@ class Course:
         stream = self.health.get((number, node, family))
         if stream is None:
             return {}
-        known = [flip for flip in self.flips if flip.number >= number][:3]
+        known = [change for change in self.changes if change.number >= number][:3]
         made = phases(known, self.end, stream)
-        return {phase.flip.number: phase for phase in made[:2]}
+        return {phase.change.number: phase for phase in made[:2]}
 
-    def flips_made(self) -> Iterable[PolicyAction]:
+    def changes_made(self) -> Iterable[PolicyAction]:
         """All policy changes without the creation."""
-        return self.flips[1:]
+        return self.changes[1:]

@@ -1,3 +1,3 @@
 """The reference load balancer: see ../README.md, which is its contract."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

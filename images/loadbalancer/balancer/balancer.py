@@ -155,7 +155,7 @@ class Balancer:
             self._allocate(service)
         self._set_checks()
         vips = {vip for families in self._vips.values() for vip in families.values()}
-        # A VIP leads somewhere before it is there, and is there before anybody is told.
+        # A VIP leads somewhere before it is there, and is there before it is announced.
         for service in self._known.values():
             self._steer(service, "the service's nodes")
         self._routes.assign(vips)
@@ -320,23 +320,23 @@ class Balancer:
         pairs = [(net, node.address(family_of(net))) for node in self._nodes.values() for net in node.pod_networks]
         return {network: address for network, address in pairs if address}
 
-    # What is told
+    # The admin view
 
     def view(self) -> Json:
         """The whole state, for the admin endpoint; to be called in the loop."""
-        services = [self._told(service) for service in sorted(self._known.values(), key=lambda s: s.key)]
+        services = [self._view(service) for service in sorted(self._known.values(), key=lambda s: s.key)]
         return {
             "balancer": "esipp-reference",
             "version": VERSION,
             "time": time.time(),
             "monotonic": time.monotonic(),
             "addresses": self._routes.own_addresses(),
-            "settings": self._settings.told(),
+            "settings": self._settings.as_json(),
             "faults": sorted(self._faults.names),
             "services": services,
         }
 
-    def _told(self, service: Service) -> Json:
+    def _view(self, service: Service) -> Json:
         nodes = []
         for family in self._vips[service.uid]:
             steered = self._steered.get((service.uid, family), {})
@@ -346,19 +346,19 @@ class Balancer:
                 health = part.health(target)
                 if health is None:
                     continue
-                told = health.last
+                last = health.last
                 nodes.append(
                     {
                         "node": node.name,
                         "family": family,
                         "healthy": health.healthy,
                         "since": health.since,
-                        "last": {"status": told.status, "error": told.error, "at": told.at} if told else None,
+                        "last": {"status": last.status, "error": last.error, "at": last.at} if last else None,
                         "steered": node.name in steered if service.mode.forwards else health.healthy,
                     }
                 )
-        told_of: dict[str, Any] = {"namespace": service.namespace, "name": service.name, "class": service.mode.value}
-        return {**told_of, "vips": dict(self._vips[service.uid]), "nodes": nodes}
+        named: dict[str, Any] = {"namespace": service.namespace, "name": service.name, "class": service.mode.value}
+        return {**named, "vips": dict(self._vips[service.uid]), "nodes": nodes}
 
     def close(self) -> None:
         """Check nothing any more."""

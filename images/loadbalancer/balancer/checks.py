@@ -69,10 +69,14 @@ class Check:
 def weight_of(head: bytes) -> int:
     """The share of connections that a node's answer asks for; 1 where it says nothing that can be used."""
     for line in head.splitlines()[1:]:
-        name, _, told = line.partition(b":")
-        told = told.strip()
-        if name.strip().lower() == b"x-load-balancing-endpoint-weight" and told.isdigit() and len(told) <= MOST_DIGITS:
-            return min(MOST_WEIGHT, max(1, int(told)))
+        name, _, weight = line.partition(b":")
+        weight = weight.strip()
+        if (
+            name.strip().lower() == b"x-load-balancing-endpoint-weight"
+            and weight.isdigit()
+            and len(weight) <= MOST_DIGITS
+        ):
+            return min(MOST_WEIGHT, max(1, int(weight)))
     return 1
 
 
@@ -98,7 +102,7 @@ class Checker:
         self._loop, self._faults, self._turned = loop, faults, turned
         self._period, self._timeout = faults.period(timing[0]), timing[1]
         self._thresholds = thresholds
-        self._weighed = weighed  # told of every weight that changed; None: weights are not read
+        self._weighed = weighed  # called with every weight that changed; None: weights are not read
         self._end_of_head = b"\r\n\r\n" if weighed else b"\n"  # else the status line is all that is waited for
         self.checks: dict[Target, Check] = {}
 

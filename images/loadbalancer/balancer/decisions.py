@@ -28,8 +28,8 @@ class Decisions:
         at = now if at is None else at
         with self._changed:
             self.last += 1
-            told = {"namespace": service.namespace, "service": service.name, "class": service.mode.value}
-            entry = {"seq": self.last, "time": time.time() - (now - at), "monotonic": at, **told}
+            named = {"namespace": service.namespace, "service": service.name, "class": service.mode.value}
+            entry = {"seq": self.last, "time": time.time() - (now - at), "monotonic": at, **named}
             self._kept.append({**entry, "family": family, "kind": kind, **what})
             self._changed.notify_all()
 

@@ -1,6 +1,6 @@
 """Ways in which the balancer does wrong on purpose, so that tests can ask whether the right rows notice.
 
-All are off by default, and told in the admin view. The real code asks this module at the few places where a fault
+All are off by default. The admin view reports them. The real code asks this module at the few places where a fault
 would change something; what each one does stands here.
 """
 

@@ -153,8 +153,8 @@ class HAProxy:
         known = self._ask("show servers state")
         faults = self._settings.faults
         # Without checks nothing would ever take new ones up.
-        told = known if faults.no_checks else with_new_servers(known, served, keeps_ports=faults.keeps_ports)
-        state_file(self._folder).write_text(told)
+        state = known if faults.no_checks else with_new_servers(known, served, keeps_ports=faults.keeps_ports)
+        state_file(self._folder).write_text(state)
         self._adopt(served)
         before = self._worker()
         if self._process and self._lives():
@@ -253,8 +253,8 @@ class HAProxy:
         if health.healthy == healthy:
             return
         health.healthy, health.since = healthy, now
-        told = {"node": target.node, "healthy": healthy, "why": why}
-        self._decisions.add("health", one.service, one.family, at=now, **told)
+        decided = {"node": target.node, "healthy": healthy, "why": why}
+        self._decisions.add("health", one.service, one.family, at=now, **decided)
         up = sorted(
             t.node for t, h in self._healths.items() if h.healthy and t.uid == target.uid and t.family == target.family
         )
@@ -278,7 +278,7 @@ def with_new_servers(known: str, served: list[Proxied], *, keeps_ports: bool = F
     """
     lines = known.strip().splitlines() or ["1", "#"]
     there = {(fields[1], fields[3]): fields for fields in map(str.split, lines[2:])}
-    told = lines[:2]
+    state = lines[:2]
     for number, one in enumerate(served, 1):
         for port in one.ports:
             backend = one.backend(port)
@@ -287,8 +287,8 @@ def with_new_servers(known: str, served: list[Proxied], *, keeps_ports: bool = F
                 address = node.address(one.family)
                 if fields := there.get((backend, node.name)):
                     now = {4: address, 18: port.node_port} | ({} if keeps_ports else {21: check_port})
-                    told.append(" ".join(str(now.get(column, field)) for column, field in enumerate(fields)))
+                    state.append(" ".join(str(now.get(column, field)) for column, field in enumerate(fields)))
                     continue
                 names = {"be_id": number, "be": backend, "id": index, "name": node.name}
-                told.append(NEW_SERVER.format(**names, address=address, port=port.node_port, check_port=check_port))
-    return "\n".join(told) + "\n"
+                state.append(NEW_SERVER.format(**names, address=address, port=port.node_port, check_port=check_port))
+    return "\n".join(state) + "\n"

@@ -171,7 +171,7 @@ class Kernel:
         self._try("route", "del", family=family, proto=PROTOCOL, **what)
 
     def _try(self, what: str, command: str, **arguments: Any) -> None:
-        """Do it; what the kernel refuses is told, and the rest goes on."""
+        """Do it. What the kernel refuses is logged, and the rest goes on."""
         try:
             getattr(self._ip, what)(command, **arguments)
         except NetlinkError as error:

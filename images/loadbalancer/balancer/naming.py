@@ -39,8 +39,8 @@ def answer(query: bytes, names: Names) -> bytes:
         return b""
 
     def said(code: int, question: bytes = b"", records: Collection[bytes] = ()) -> bytes:
-        told = AUTHORITATIVE_ANSWER | (flags & 0x0100) | code
-        head = struct.pack("!HHHHHH", number, told, 1 if question else 0, len(records), 0, 0)
+        flags_back = AUTHORITATIVE_ANSWER | (flags & 0x0100) | code
+        head = struct.pack("!HHHHHH", number, flags_back, 1 if question else 0, len(records), 0, 0)
         return head + question + b"".join(records)
 
     if flags & 0x7800:
@@ -97,9 +97,9 @@ class Resolver:
         with contextlib.suppress(OSError):  # it was closed
             while True:
                 query, sender = sock.recvfrom(LONGEST)
-                if told := answer(query, self._names()):
+                if reply := answer(query, self._names()):
                     with contextlib.suppress(OSError):  # that one went away
-                        sock.sendto(told, sender)
+                        sock.sendto(reply, sender)
 
     def close(self) -> None:
         """Answer no more."""

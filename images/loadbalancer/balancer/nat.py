@@ -79,7 +79,7 @@ class Translations:
             self._write(f"table {TABLE}\ndelete table {TABLE}\n")
 
     def _write(self, text: str) -> None:
-        """Do it; what the kernel refuses is told, and the rest goes on."""
+        """Do it. What the kernel refuses is logged, and the rest goes on."""
         try:
             command = [self.program, "-f", "-"]
             done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS, check=False)

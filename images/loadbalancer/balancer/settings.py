@@ -33,7 +33,7 @@ class Settings:
     default: Mode | None = None
     hostnames: bool = False
 
-    def told(self) -> dict[str, float | int | str]:
+    def as_json(self) -> dict[str, float | int | str]:
         """What the admin view says of it."""
         settings: dict[str, float | int | str] = {
             "period": self.period,

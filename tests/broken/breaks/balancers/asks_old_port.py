@@ -10,16 +10,22 @@ from esipp.checks.model import Balancer
 from tests.broken.balancing import OWN, PROFILE, fault
 from tests.broken.breakage import Break, Group, RunOptions
 
-WAYS = tuple(f"continuity.{phase.value}.{Balancer.PROXY.value}." for phase in (Phase.QUIET, Phase.FLIPS))
+WAYS = tuple(f"continuity.{phase.value}.{Balancer.PROXY.value}." for phase in (Phase.QUIET, Phase.POLICY_CHANGES))
 
 
 def notices(check: Check) -> bool:
-    return is_about(check, Continuity) and check.subject.phase is Phase.FLIPS and check.subject.what is What.GAP
+    return (
+        is_about(check, Continuity) and check.subject.phase is Phase.POLICY_CHANGES and check.subject.what is What.GAP
+    )
 
 
 def may_be_silent(check: Check) -> bool:
     """How soon the source is right after the return: nobody can tell it where nobody is answered by then."""
-    return is_about(check, Continuity) and check.subject.phase is Phase.FLIPS and check.subject.what is What.PROMPT
+    return (
+        is_about(check, Continuity)
+        and check.subject.phase is Phase.POLICY_CHANGES
+        and check.subject.what is What.PROMPT
+    )
 
 
 BREAK = Break(

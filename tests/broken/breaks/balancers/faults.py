@@ -6,7 +6,7 @@ from dataclasses import replace
 from esipp.checks.check import Check
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Claim
-from tests.broken.balancing import HEADER_OF_OWN, HEADERS, LATE, MOVING, fault, forwarder, told_in
+from tests.broken.balancing import HEADER_OF_OWN, HEADERS, LATE, MOVING, fault, forwarder, reports_in
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 
 
@@ -26,7 +26,7 @@ def _forwarder(
 
 def _proxy(name: str, what: str, how: str, *headers: Claim, names: str, fixed: bool = False) -> Break:
     """A fault in what a proxy reports as the client's address."""
-    return Break(name, Group.BALANCERS, what, HEADERS, fault(how), told_in(*headers), names=names, fixed=fixed)
+    return Break(name, Group.BALANCERS, what, HEADERS, fault(how), reports_in(*headers), names=names, fixed=fixed)
 
 
 BREAKS = (
@@ -43,7 +43,7 @@ BREAKS = (
         "a proxy whose profile says that it sends PROXY protocol v2 headers sends none",
         HEADER_OF_OWN,
         fault("drop-proxy-header"),
-        told_in(Claim.PROXY_V2),
+        reports_in(Claim.PROXY_V2),
         names=r"the backend got (no address|\S+) in",
     ),
     _forwarder(

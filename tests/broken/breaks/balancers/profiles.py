@@ -88,7 +88,7 @@ BREAKS = (
         other_source,
         What.SOURCE,
         "probes from",
-        may=about(What.PORT, What.PATH),  # who asks kube-proxy is told by the source
+        may=about(What.PORT, What.PATH),  # the source shows who asks kube-proxy
     ),
     _break(
         "balancer-probes-less-often-than-its-profile-says",

@@ -44,7 +44,7 @@ HEALTH = (PolicyClaim.HEALTH_AGAIN, PolicyClaim.HEALTH_PROMPT)
 
 
 def notices(check: Check) -> bool:
-    """At that node no flip to Cluster is followed, and no flip to Local opens a new health-check port.
+    """At that node no change to Cluster is followed, and no change to Local opens a new health-check port.
 
     The old health-check port is closed all the same: a process that stands still answers nobody.
     """
@@ -56,7 +56,7 @@ def notices(check: Check) -> bool:
 
 
 def opens(check: Check) -> bool:
-    """No connection can be made there under Cluster, and the neighbours of steady Services never flip there."""
+    """No connection can be made there under Cluster, and the neighbours of steady Services never change there."""
     kept = is_change_check(check, ChangingService.NODE_PORT, At.BARE_NODE, PolicyClaim.KEPT)
     return kept or is_about(check, Isolated) or is_about(check, IsolatedHealth)
 
@@ -70,7 +70,7 @@ BREAK = Break(
     "proxy-frozen",
     Group.DELIVERY,
     "the service proxy of the node without local endpoint is stopped, so its rules predate the policy changes",
-    # Paths that no flip concerns are left out: the node may have stopped before it had their rules.
+    # Paths that no policy change concerns are left out: the node may have stopped before it had their rules.
     RunOptions(("compatibility",), ("flip.", "beside.")),
     freezing,
     notices,

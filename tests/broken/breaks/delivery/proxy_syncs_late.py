@@ -36,7 +36,7 @@ def may(check: Check) -> bool:
 
 
 def unsure(check: Check) -> bool:
-    """Steady Services beside neighbours, which flip every 1.6 s: between two syncs the node may miss each of them.
+    """Steady Services beside neighbours, whose policies change every 1.6 s: a sync may miss each.
 
     Nobody can say then that the neighbours' changes disturbed nothing.
     """
@@ -53,7 +53,7 @@ BREAK = Break(
     names="for seconds|late",
     may=may,
     unsure=unsure,
-    # Each family has a sync of its own, and the next flip waits for the later one. That family has synced only a second
-    # before then, and is late again. The other one's last sync may be eight seconds ago, and then it is prompt.
+    # Each family has a sync of its own, and the next change waits for the later one. That family has synced only a
+    # second before then, and is late again. The other one's last sync may be eight seconds ago, and then it is prompt.
     share=0.5,
 )

@@ -7,7 +7,7 @@ from esipp.checks.check import Check
 from esipp.checks.health import About
 from esipp.checks.model import Family
 from tests.broken.breakage import Break, Group, RunOptions, no_check
-from tests.broken.health_proxies import READ, TOLD, asked, asks, at_rest, claims, lying, reads, refusing
+from tests.broken.health_proxies import READ, STATUS_AND_TRUTH, asked, asks, at_rest, claims, lying, reads, refusing
 from tests.broken.nodes import Nodes, Placed
 
 WHOLE_SUITE = RunOptions(("health_checks",))
@@ -15,7 +15,7 @@ WHOLE_SUITE = RunOptions(("health_checks",))
 
 def at_node(check: Check, *, with_pods: bool) -> bool:
     """What a node with local pods must answer, or one without."""
-    question = asked(check, *TOLD)
+    question = asked(check, *STATUS_AND_TRUTH)
     return question is not None and bool(question.local_pods) is with_pods
 
 

@@ -7,7 +7,7 @@ from esipp.checks.check import Check, Level, is_about
 from esipp.checks.health import About, HealthAnswer, Situation
 from esipp.scenarios.health.objects import service_name
 from tests.broken.breakage import Break, Group
-from tests.broken.health_proxies import TOLD, at_rest, redirected
+from tests.broken.health_proxies import STATUS_AND_TRUTH, at_rest, redirected
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 SECOND, FIRST = Situation.NO_PODS, Situation.SEVERAL_PODS
@@ -31,7 +31,7 @@ def notices(check: Check) -> bool:
     ):
         return False
     there = replace(check.subject.question, situation=FIRST).local_pods
-    if check.subject.about in (*TOLD, About.COUNT, About.WEIGHT):
+    if check.subject.about in (*STATUS_AND_TRUTH, About.COUNT, About.WEIGHT):
         return there > 0
     return check.subject.about is About.DOCUMENT
 

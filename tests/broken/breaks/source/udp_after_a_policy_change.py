@@ -14,7 +14,7 @@ from tests.broken.matching import MASQUERADE, came_by
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import after_each_change
 
-RUN = RunOptions(("continuity",), (f"continuity.{Phase.FLIPS.value}.",))
+RUN = RunOptions(("continuity",), (f"continuity.{Phase.POLICY_CHANGES.value}.",))
 SERVICE = service_name(LOCAL, Protocol.UDP)
 
 
