@@ -5,9 +5,8 @@ from esipp.checks.continuity import Phase, What
 from esipp.checks.crossing import Crossing, Field
 from esipp.checks.stream import StreamKind
 from suites.continuity.checks import CHECKS, WAYS
-from suites.continuity.events import EVENTS, Event
+from suites.continuity.events import EVENTS, STREAMS, Event, why_empty
 from suites.continuity.requirements import EXPECTED, SUITE, stream_expected
-from suites.continuity.streams import STREAMS, why_empty
 from suites.streams import TCP_LASTING, TCP_NEW
 
 CLAIMS = {TCP_LASTING: (What.LASTING,), TCP_NEW: tuple(set(What) - {What.LASTING, What.STREAM})}
