@@ -97,7 +97,9 @@ def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_and_clients
     kept = matching("*.udp-socket.*.served", "*.udp-socket.*.gone") - matching("*.one-node-port.*")
     assert not those(found, Status.FAIL) & kept
     both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), cilium)
-    assert those(both, Status.FAIL) >= matching("*.scaled-to-zero.*.udp-*.*.gone")
+    assert those(both, Status.FAIL) >= matching(
+        "*.scaled-to-zero.*.udp-socket.*.gone", "*.scaled-to-zero.*.udp-new.*.gone"
+    )
     new = statuses(World(keeps=frozenset({"tcp-new"})), cilium)
     assert not those(new, Status.KNOWN) - matching("*.affinity*")
     assert those(new, Status.FAIL) & TRACKED == matching("*.tcp-new.*") & TRACKED
