@@ -49,8 +49,9 @@ TURNED_BACK = KnownDifference(
     (NLB_LOOPBACK, HAIRPIN_AT_BALANCER),
     by_chance=True,
     nature=Nature.DEFECT,
-    evidence="Packets show that lost connections came back to the client's own node. No answer came by way of that "
-    "node, and no more connections were lost than go to one node by chance.",
+    evidence="Packets show that lost connections came back to the client's own node, and none that did not; if they "
+    "show none of this path, they show it of this client at another VIP. No answer came by way of that node, and no "
+    "more connections were lost than go to one node by chance.",
     hides="A few connections of such a client may get lost for another reason.",
 )
 

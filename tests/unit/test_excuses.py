@@ -1,6 +1,6 @@
 """An excuse covers the connections whose evidence it has, and no others: tables of lies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -155,7 +155,12 @@ AT_HOME, ELSEWHERE, THIRD = NODES[0], NODES[1], NODES[2]
 
 
 def turned_back(
-    lost: int, back: Sequence[str], via: Sequence[str], facts: dict[str, str] | None = None, total: int = 60
+    lost: int,
+    back: Sequence[str],
+    via: Sequence[str],
+    facts: dict[str, str] | None = None,
+    beside: Mapping[str, Sequence[Witness]] | None = None,
+    total: int = 60,
 ) -> Verdict:
     """The verdict on a pod of which some connections are lost; packets show to which node those came back."""
     path_check = by_id(FROM_A_POD)
@@ -164,7 +169,7 @@ def turned_back(
     made += [replace(show(path, AddressClass.DROPPED), seq=total - lost + number) for number in range(lost)]
     shown = [Witness(path.key, total - lost + n, seen=False, turned_back=node) for n, node in enumerate(back)]
     there = {"load-balancer.ingress.loadbalancer-cluster-tcp": "hostname"} if facts is None else facts
-    return verdict(path_check, *made, facts=there, witnesses={path.key: shown})
+    return verdict(path_check, *made, facts=there, witnesses={**(beside or {}), path.key: shown})
 
 
 @pytest.mark.parametrize(
@@ -189,6 +194,14 @@ def test_what_a_load_balancer_sends_back_to_the_clients_own_node_is_known_where_
     if status is Status.KNOWN:
         assert said.nature == "known defect"
         assert f"packets of {len(back)} of {lost} lost connections came back to node {AT_HOME}" in said.sees
+
+
+def test_packets_of_the_same_client_at_another_vip_show_it_too() -> None:
+    other = by_id("loadbalancer.local.tcp.ipv4.pod-on-endpoint-node-to-vip").subject.path.key
+    for node, status in ((AT_HOME, Status.KNOWN), (ELSEWHERE, Status.FLAKY), ("", Status.FLAKY)):
+        beside = {other: [Witness(other, 0, seen=False, turned_back=node)]}
+        assert turned_back(20, [], [ELSEWHERE, THIRD], beside=beside).status is status
+        assert turned_back(20, [""], [ELSEWHERE, THIRD], beside=beside).status is Status.FLAKY, "one was lost elsewhere"
 
 
 def test_without_a_hostname_nodes_know_the_vip_and_nothing_comes_back() -> None:

@@ -316,6 +316,17 @@ class Evidence:
                 return name
         return ""
 
+    def turned_back_at(self, path: Path) -> set[str]:
+        """Where packets show that requests of a path's client came back, at VIPs of the same load balancer."""
+        same = f".{path.family.value.lower()}.{path.client.name}-to-vip"
+        return {
+            each.turned_back
+            for key, told in self.witnesses.items()
+            if key.endswith(same) and key.startswith("loadbalancer.") and ".reference-" not in key
+            for each in told
+            if not each.doubt
+        }
+
     def sound(self, path: Path) -> Sound:
         """The sound observations of a path, and those set aside; computed once."""
         if path.key not in self._sound:

@@ -142,22 +142,27 @@ class _Special:
     def _came_back(self) -> bool:
         """Whether the path's lost connections are those that a load balancer sent back to the client's own node.
 
-        Packets must show it of every lost connection that they show. No answer may have come by way of that node. And
-        no more connections may be lost than by chance go to one of so many nodes.
+        Packets must show it of every lost connection of the path that they show, and of at least one at a VIP of the
+        cluster's own load balancer: of four connections that are followed, none may be among the lost third. No answer
+        may have come by way of that node. And no more connections may be lost than by chance go to one of so many
+        nodes.
         """
         path, evidence = self.subject.path, self.evidence
         stand, made = evidence.topology.stands.get(path.client.name), evidence.observations.get(path.key, ())
         lost = {each.seq for each in made if each.outcome is Outcome.TIMEOUT}
         shown = [each for each in evidence.witnesses.get(path.key, ()) if each.seq in lost and not each.doubt]
-        if stand is None or not shown or any(each.turned_back != stand.node for each in shown):
+        if stand is None or any(each.turned_back != stand.node for each in shown):
+            return False
+        if not shown and stand.node not in evidence.turned_back_at(path):
             return False
         ways = {self._way(each) for each in made if each.outcome is Outcome.ANSWERED}
         if stand.node in ways:
             return False
         total = sum(each.count for each in made)
         number = sum(each.count for each in made if each.outcome is Outcome.TIMEOUT)
-        self.said.append(f"packets of {len(shown)} of {number} lost connections came back to node {stand.node}")
-        return at_least_p(number, total, 1 / (len(ways) + 1)) >= BY_CHANCE
+        whose = f"{len(shown)} of {number} lost connections" if shown else "lost connections at other VIPs"
+        self.said.append(f"packets of {whose} came back to node {stand.node}")
+        return at_least_p(number, total, 1 / (len(ways) + 1)) >= RARELY
 
     def _way(self, answered: Observation) -> str:
         """The node that the load balancer chose: under Local the backend's, else the one whose address the pod saw."""
@@ -183,6 +188,9 @@ path, all connections must be right. The verdict lists the losses of controls.
 
 BY_CHANCE = 0.05
 """The chance below which a check loses more than its controls without a Service."""
+
+RARELY = 0.001
+"""The chance below which more connections are lost than a load balancer sends to one of its nodes."""
 
 
 def as_asked(check: PathCheck, topology: Topology) -> PathCheck:
