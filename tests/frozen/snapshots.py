@@ -68,7 +68,7 @@ def _in_new_folder() -> Iterator[Path]:
 
 
 def _frame(text: str) -> str:
-    """What ``esipp judge`` says first and last, without its version: what it says of each check is told elsewhere."""
+    """What ``esipp judge`` says first and last, without its version: what it says of each check is elsewhere."""
     first, *_, counted, concluded, written = text.splitlines()
     return _lines([first.replace(f"esipp {__version__}", "esipp (any)"), counted, concluded, written])
 
