@@ -213,7 +213,8 @@ def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[
 
 def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
     """Return the requirement of a check."""
-    client = f"a client that sends {stream.sent} to {ENTRIES[at]}"
+    what, _, how = stream.sent.partition(", ")
+    client = f"a client that sends {what} to {ENTRIES[at]}" + (f", {how}," if how else "")
     if claim is Claim.REFUSED:
         return f"{event.meanwhile}, {client} is refused while there is no endpoint."
     if claim is Claim.SPREAD:
