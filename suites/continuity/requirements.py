@@ -61,7 +61,8 @@ def requirement(event: Event, way: Way, what: What) -> str:
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
     if what is What.NO_DELAY:
-        return f"{meanwhile}, {through} accepts new connections at once, except that single SYNs may be lost and sent again."
+        at_once = "accepts new connections at once, except that single SYNs may be lost and sent again"
+        return f"{meanwhile}, {through} {at_once}."
     if what is What.GAP and event.refuses:
         return (
             f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks, as the load "
