@@ -166,8 +166,12 @@ def turned_back(
     path_check = by_id(FROM_A_POD)
     path = path_check.subject.path
     made = [answer(path, NODE_ADDRESSES[via[seq % len(via)]][V4], seq) for seq in range(total - lost)]
-    made += [replace(show(path, AddressClass.DROPPED), seq=total - lost + number) for number in range(lost)]
+    made += [replace(show(path, AddressClass.DROPPED), seq=total - lost + number) for number in range(len(back))]
+    rest = lost - len(back)
+    grouped = replace(show(path, AddressClass.DROPPED), seq=0, count=rest, ports=tuple((0, None) for _ in range(rest)))
+    made += [grouped] * bool(rest)
     shown = [Witness(path.key, total - lost + n, seen=False, turned_back=node) for n, node in enumerate(back)]
+    shown.append(Witness(path.key, 0, seen=True, delivered=("192.0.2.1", 1)))  # another one than the group's
     there = {"load-balancer.ingress.loadbalancer-cluster-tcp": "hostname"} if facts is None else facts
     return verdict(path_check, *made, facts=there, witnesses={**(beside or {}), path.key: shown})
 

@@ -149,7 +149,7 @@ class _Special:
         """
         path, evidence = self.subject.path, self.evidence
         stand, made = evidence.topology.stands.get(path.client.name), evidence.observations.get(path.key, ())
-        lost = {each.seq for each in made if each.outcome is Outcome.TIMEOUT}
+        lost = {each.seq for each in made if each.outcome is Outcome.TIMEOUT and not each.ports}  # not those in groups
         shown = [each for each in evidence.witnesses.get(path.key, ()) if each.seq in lost and not each.doubt]
         if stand is None or any(each.turned_back != stand.node for each in shown):
             return False
