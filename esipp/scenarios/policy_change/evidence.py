@@ -134,7 +134,7 @@ class PolicyChangeEvidence(Interruptions):
         return {
             service: replace(
                 course,
-                data={place: self._witnessed(stream) for place, stream in course.data.items()},
+                data={place: self._witnessed(stream, course.changes) for place, stream in course.data.items()},
                 kept=[replace(each, streams=self._agreed(each.streams)) for each in course.kept],
             )
             for service, course in self.courses.items()
@@ -144,10 +144,11 @@ class PolicyChangeEvidence(Interruptions):
         """The witnesses of packets of some streams."""
         return [witness for stream in streams for witness in self.witnesses.get(stream.name, ())]
 
-    def _witnessed(self, stream: Stream) -> Stream:
+    def _witnessed(self, stream: Stream, changes: Sequence[PolicyAction] = ()) -> Stream:
         """A stream without the connections on which both witnesses contradict each other.
 
-        Where packets reached a backend although no answer came back, the outcome says so.
+        Where packets reached a backend although no answer came back, the outcome says so; not where the policy changed
+        before the client gave up, as the client's kernel sends a SYN again, which the next policy may let through.
         """
         witnesses = self.witnesses.get(stream.name, ())
         lies = {each.seq for each in witnesses if each.contradiction}
@@ -155,7 +156,11 @@ class PolicyChangeEvidence(Interruptions):
         if not lies and not delivered:
             return stream
         made = [
-            sample._replace(outcome=DELIVERED) if sample.seq in delivered and sample.outcome in SILENT else sample
+            sample._replace(outcome=DELIVERED)
+            if sample.seq in delivered
+            and sample.outcome in SILENT
+            and not any(sample.started <= change.cause <= sample.ended for change in changes)
+            else sample
             for sample in stream.samples
             if sample.seq not in lies
         ]

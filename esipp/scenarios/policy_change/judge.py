@@ -202,7 +202,13 @@ def _settles(case: _Case) -> Decision:
     seen_last = Counter(last)
     reason = f"{first}; the last answers: {say_observed(seen_last)}"
     seen = _foremost(ground, check.subject.at, wrong)
-    return Decision(Status.FAIL, check.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE)
+    # Answers that fit one of both policies only came late, or not for long enough before the next change.
+    late = not any(
+        ground.shown(check.subject.at, sample)[0] in (Shown.OTHERWISE, Shown.DELIVERED)
+        for phase, _ in wrong
+        for sample in phase.samples
+    )
+    return Decision(Status.FAIL, check.expected, observed, reason, seen, foreign=seen == ANOTHER_SOURCE, late=late)
 
 
 def _prompt(case: _Case) -> Decision:

@@ -249,7 +249,8 @@ class Course:
         """The connections to follow through packets, by stream and number; of established ones the ends."""
         for (at, family), stream in self.data.items():
             for phase in self.phases(at, family):
-                chosen = (*phase.samples[:SAMPLED], *phase.samples[-SAMPLED:], *phase.under_way[-SAMPLED:])
+                over = [sample for sample in phase.samples if sample.ended < phase.until][-SAMPLED:]
+                chosen = (*phase.samples[:SAMPLED], *over, *phase.under_way[-SAMPLED:])
                 yield from ((stream.name, seq) for seq in dict.fromkeys(sample.seq for sample in chosen))
         for stream in (stream for each in self.kept for stream in each.streams):
             yield from ((stream.name, sample.seq) for sample in (*stream.samples[:1], *stream.samples[1:][-1:]))
