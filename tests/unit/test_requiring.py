@@ -50,14 +50,14 @@ def test_on_the_command_line_it_is_wrong_usage_before_anything_is_asked(capsys: 
 
 def test_every_feature_is_listed_with_how_many_checks_need_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--features", "--format", "json"]) == 0
-    needed = {each["feature"]: each["rows"] for each in map(json.loads, capsys.readouterr().out.splitlines())}
+    counts = {each["feature"]: each["rows"] for each in map(json.loads, capsys.readouterr().out.splitlines())}
     needed = [check for check in all_checks() if "family.ipv6" in check.features]
-    assert needed["family.ipv6"] == {
+    assert counts["family.ipv6"] == {
         level.value: sum(check.level is level for check in needed)
         for level in Level
         if any(r.level is level for r in needed)
     }
-    assert {name for check in all_checks() for name in check.features} <= needed.keys()
+    assert {name for check in all_checks() for name in check.features} <= counts.keys()
     assert main(["list", "--features", "nodeport.local.tcp.ipv4.outside-1-to-bare-node"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["family.ipv4", "1", "check:", "1", "core"] for line in lines)

@@ -341,7 +341,10 @@ def _every_endpoint(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
 
 def _even(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
-    """Endpoints get equal shares, within what chance allows; else ``every-node-1 on a got 120 of 200 (p = 1e-38)``."""
+    """Endpoints get equal shares, within what chance allows; else ``every-node-1 on a got 120 of 200 (p = 1e-38)``.
+
+    Of endpoints inside one node: ``every-node-1 on a got 120 of 200 at a (p = 1e-38)``.
+    """
     groups = _groups(check, seen)
     if few := _few(check, seen, groups):
         return few

@@ -75,8 +75,8 @@ SCENARIO = Scenario(
     numbers=NUMBERS,
     durations=DURATIONS,
     phases=(
-        Typical("settle side by side", (Isolated, IsolatedHealth), base=1),
-        Typical("side by side", (Isolated, IsolatedHealth), base=14),
+        Typical("settle side by side", (Isolated, IsolatedConnections, IsolatedHealth), base=1),
+        Typical("side by side", (Isolated, IsolatedConnections, IsolatedHealth), base=14),
         Typical(
             "policy changes",
             (PolicyChange,),

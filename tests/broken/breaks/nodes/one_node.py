@@ -344,7 +344,7 @@ BREAKS = (
         "the third worker drops one SYN in five to nodePorts under Cluster, and each is sent again",
         syns_lost,
         _about(Entrance.NODE_PORT, requires=Requires.RESENT),
-        r"esipp-worker\d*: \d+ of \d+ after a repeated SYN",
+        "after a repeated SYN",
     ),
     Break(
         "one-worker-rewrites-first-flows",
@@ -362,14 +362,14 @@ BREAKS = (
         "the third worker sends datagrams of clients outside to nodePorts of Local Services twice to the pod",
         at_the_third(doubled),
         _about(Entrance.NODE_PORT, requires=Requires.COPIES, protocols=(Protocol.UDP,)),
-        r"esipp-worker\d*: \d+ of \d+ answered more than once",
+        "answered more than once",
     ),
     _one(
         "one-worker-moves-source-ports",
         "the third worker translates source ports of clients outside at nodePorts of Local Services over TCP",
         at_the_third(moved_ports),
         _about(Entrance.NODE_PORT, requires=Requires.PORTS, protocols=(Protocol.TCP,)),
-        r"esipp-worker\d*: \d+ of \d+ with another source port",
+        "with another source port",
     ),
     _one(
         "unequal-endpoints-inside-a-node",
