@@ -1,10 +1,11 @@
 """The run of policy changes on a simulated clock: what it waits for, and when it no longer does."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -164,10 +165,20 @@ def test_captures_run_from_before_the_first_connection_until_after_the_last(
     monkeypatch.setattr(Traffic, "stop", lambda *_: done.append("stop"))
     prober = SimpleNamespace(clock=lambda: Clock(0.0, 0.0))
     context: Any = SimpleNamespace(
-        run=None, testbed=None, findings=None, topology=topology(), timeouts=None,
+        run=None, testbed=None, findings=SimpleNamespace(ways=()), topology=topology(), timeouts=None,
         clients=SimpleNamespace(probers={"outside-1": prober}),
     )  # fmt: skip
     seen = PolicyChangeEvidence()
     run._change_services(context, [ChangingService.NODE_PORT], Stop(), seen, keeps=False)
     assert done == ["capture", "dial", "change", "stop", "end of capture"]
     assert (list(seen.witnesses), seen.blind) == (["listener"], "why")
+
+
+@pytest.mark.parametrize(("cores", "shared", "captured"), [(2, True, False), (4, True, True), (2, False, True)])
+def test_captures_need_cores_where_the_nodes_share_them(
+    monkeypatch: pytest.MonkeyPatch, cores: int, shared: bool, captured: bool
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    why = run._too_few(cast(Any, SimpleNamespace(ways=("docker",) if shared else ())))
+    assert (why == "") is captured
+    assert captured or "share 2 with esipp" in why

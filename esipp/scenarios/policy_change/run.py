@@ -1,7 +1,9 @@
 """The run of policy changes: a Service's policy changes after each previous change was followed, with steady probes."""
 
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -23,10 +25,11 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.preflight.preflight import Findings
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.events import Following, Steps, control_targets, last_answers
-from esipp.scenarios.packet_watch import follow, watched
+from esipp.scenarios.packet_watch import Watch, follow, watched
 from esipp.scenarios.policy_change.changes import (
     CONTROL_PACE,
     HEALTH_PACE,
@@ -75,6 +78,10 @@ seconds in later changes: enough for a data plane that follows at all.
 FOLLOWED = 3
 """Packets follow one of so many connections of a path beside changing Services: these come at another moment after
 each policy change."""
+
+FEWEST_CORES = 4
+"""Cores that the nodes and esipp need together for captures while policies change. With two, captures made the policy
+changes take 45 s instead of 22 s, and none of their times was measured well enough to be judged."""
 
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
@@ -292,11 +299,11 @@ def observe(context: Context) -> PolicyChangeEvidence:
                 run.say(f"settle: {trouble}")
             with run.phase("side by side", f"{len(todo.targets)} paths, while the policies of other Services change"):
                 known = dict(findings.facts)
-                with watched(run, findings, testbed, clients) as watch:
+                with _captured(context) as watch:
                     seen.window = window = beside.perform(todo, settling.answering)
                 made = {key: each[::FOLLOWED] for key, each in window.evidence.observations.items()}
                 witnesses, blind = follow(run, watch, made)
-                window.evidence = replace(window.evidence, witnesses=witnesses, blind=blind)
+                window.evidence = replace(window.evidence, witnesses=witnesses, blind=_too_few(findings) or blind)
                 for name, value in findings.facts.items():
                     if known.get(name) != value:
                         run.fact(name, value, "the control listeners, while the policies of other Services changed")
@@ -307,13 +314,28 @@ def observe(context: Context) -> PolicyChangeEvidence:
     return seen
 
 
+def _too_few(findings: Findings) -> str:
+    """Why packets are not captured: nodes that are containers of this machine share its cores; empty if they are."""
+    cores = len(os.sched_getaffinity(0))
+    if not findings.ways or cores >= FEWEST_CORES:
+        return ""
+    return f"packets of policy changes are captured from {FEWEST_CORES} cores on; the nodes share {cores} with esipp"
+
+
+def _captured(context: Context) -> AbstractContextManager[Watch | None]:
+    """Capture packets, where the machine bears it beside traffic that is measured."""
+    if _too_few(context.findings):
+        return nullcontext()
+    return watched(context.run, context.findings, context.testbed, context.clients)
+
+
 def _change_services(
     context: Context, services: list[ChangingService], stop: Stop, seen: PolicyChangeEvidence, keeps: bool
 ) -> None:
     """Change the policies of Services in parallel, probed by one client with one clock."""
     run, testbed, clients = context.run, context.testbed, context.clients
     seen.ground = ground = Ground(context.topology, OUTSIDE.name, POD_BACKEND)
-    with watched(run, context.findings, testbed, clients) as watch:
+    with _captured(context) as watch:
         traffic = traffic_of(clients, followed=watch is not None)
         seen.controls = controls(traffic, clients)
 
@@ -328,7 +350,8 @@ def _change_services(
         finally:
             traffic.stop(seen.controls.values())
     spare(testbed, seen, (service.value for service in services))
-    seen.witnesses, seen.blind = follow(run, watch, to_follow(seen, traffic))
+    witnesses, blind = follow(run, watch, to_follow(seen, traffic))
+    seen.witnesses, seen.blind = witnesses, _too_few(context.findings) or blind
 
 
 def to_follow(seen: PolicyChangeEvidence, traffic: Traffic) -> dict[str, list[Observation]]:
