@@ -29,6 +29,9 @@ show."""
 EARLY = 0.5
 """Seconds by which others may notice an event before our watch does."""
 
+CLOSE = 0.5
+"""Seconds before and after a break in which new connections show where the VIP was."""
+
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
 
@@ -48,11 +51,19 @@ def taker(seen: ContinuityEvidence, pod_node: str, source: str, local: bool) -> 
 def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
     """The node that had received a connection, and the one that receives new ones after the break; empty if unknown.
 
-    The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time.
+    The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time. But
+    if the last new connection before the break and the first one after it went to another node, the VIP was there, even
+    if it came back: one of MetalLB's did after 0.4 s, and the connections of the first node were reset meanwhile.
     """
     local = check.subject.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
     stream = seen.streams.get((check.subject.way, check.subject.family))
+    around = stream.view(broken.at - CLOSE, broken.at + CLOSE) if stream else []
+    for last, first in pairwise(each for each in around if each.answered):
+        if last.started <= broken.at < first.started:
+            there = {taker(seen, each.node, each.source, local) for each in (last, first)}
+            if len(there) == 1 and not there & {before, ""}:
+                return before, there.pop()
     since = min(broken.at, broken.sample.started)  # while an exchange waits for its answer, a VIP can go and come back
     begun: list[Sample] = stream.view(since, since + AFTER) if stream else []
     # A SYN that the client repeats shows who took it in the end: the VIP may have moved once more meanwhile.
