@@ -593,6 +593,48 @@ def test_a_vip_may_go_and_come_back_while_an_exchange_waits_for_its_answer() -> 
     assert "the VIP moved from node a to node c" in verdict(seen, check).observed
 
 
+def there_and_back(seen: ContinuityEvidence, at: float, *away: float) -> ContinuityEvidence:
+    """The same, where node ``a`` has the VIP after ``at``, but for new connections that begin so much later."""
+    pod = next(m.pod for m in seen.marks if m.what == "unready" and m.at > BEGAN[Phase.FLAPS])
+    samples = seen.streams[key(OWN)].samples
+    gone = {min(samples, key=lambda s: abs(s.started - at - later)).seq for later in away}
+    made = [
+        s._replace(node="a", pod=pod) if s.answered and at - 0.5 < s.started < at + 6 and s.seq not in gone else s
+        for s in samples
+    ]
+    return replace(cut_off(seen, at), streams={**seen.streams, key(OWN): Stream(OWN, 0.1, made)})
+
+
+@pytest.mark.parametrize(
+    ("away", "status"),
+    [
+        ((0.0, 0.1), Status.KNOWN),  # at node c right before and after the break, and then back
+        ((-0.2, -0.1), Status.FAIL),  # back before the break
+        ((0.1, 0.2), Status.FAIL),  # there only after it
+        ((), Status.FAIL),
+    ],
+)
+def test_a_vip_may_go_for_a_moment_and_come_back(away: tuple[float, ...], status: Status) -> None:
+    """MetalLB's did for 0.4 s while a pod became unready, and all connections of the first node were reset."""
+    seen = there_and_back(world(), moment(Phase.FLAPS, 1.2), *away)
+    check = check_id(Phase.FLAPS, OWN, "lasting")
+    assert statuses(seen)[check] is status
+    if status is Status.KNOWN:
+        assert "the VIP moved from node a to node c" in verdict(seen, check).observed
+
+
+def test_of_a_load_balancer_that_uses_two_nodes_at_a_time_two_connections_show_nothing() -> None:
+    at = moment(Phase.FLAPS, 1.2)
+    seen = there_and_back(world(), at, 0.0, 0.1)
+    pods = {node: next(s.pod for s in seen.streams[key(OWN)].samples if s.node == node) for node in "ac"}
+    turns = [
+        s._replace(node="ac"[s.seq % 2], pod=pods["ac"[s.seq % 2]]) if s.answered and s.started > at + 6 else s
+        for s in seen.streams[key(OWN)].samples
+    ]
+    seen = replace(seen, streams={**seen.streams, key(OWN): Stream(OWN, 0.1, turns)})
+    assert verdict(seen, check_id(Phase.FLAPS, OWN, "lasting")).status is Status.FAIL
+
+
 @pytest.mark.parametrize(("ends", "status"), [(3.0, Status.KNOWN), (0.01, Status.FAIL)])
 def test_a_new_connection_shows_who_has_the_vip_when_it_is_answered(ends: float, status: Status) -> None:
     """A SYN that got through only after the VIP came back does not show that the VIP stayed; a quick answer does."""

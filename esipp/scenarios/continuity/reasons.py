@@ -8,7 +8,7 @@ from esipp.checks.continuity import ContinuityCheck
 from esipp.checks.timing import LAG, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence
 
@@ -30,7 +30,12 @@ EARLY = 0.5
 """Seconds by which others may notice an event before our watch does."""
 
 CLOSE = 0.5
-"""Seconds before and after a break in which new connections show where the VIP was."""
+"""Seconds before and after a break in which new connections show where the VIP was. One of MetalLB's was at another
+node for 0.4 s while a pod became unready (2026-11-24), and what was open at the first node was reset."""
+
+MOST_TURNS = 0.1
+"""The share of new connections that went to another node than the one before, at most, where a load balancer uses one
+node at a time. One that spreads over two nodes shows a half."""
 
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
@@ -51,19 +56,16 @@ def taker(seen: ContinuityEvidence, pod_node: str, source: str, local: bool) -> 
 def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
     """The node that had received a connection, and the one that receives new ones after the break; empty if unknown.
 
-    The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time. But
-    if the last new connection before the break and the first one after it went to another node, the VIP was there, even
-    if it came back: one of MetalLB's did after 0.4 s, and the connections of the first node were reset meanwhile.
+    The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time. Where
+    it uses one at a time, the VIP was at another node if the last new connection before the break and the first one
+    after it went there, even if it came back soon.
     """
     local = check.subject.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
     stream = seen.streams.get((check.subject.way, check.subject.family))
-    around = stream.view(broken.at - CLOSE, broken.at + CLOSE) if stream else []
-    for last, first in pairwise(each for each in around if each.answered):
-        if last.started <= broken.at < first.started:
-            there = {taker(seen, each.node, each.source, local) for each in (last, first)}
-            if len(there) == 1 and not there & {before, ""}:
-                return before, there.pop()
+    there = _around(seen, stream, broken, local) if stream else ""
+    if there not in ("", before):
+        return before, there
     since = min(broken.at, broken.sample.started)  # while an exchange waits for its answer, a VIP can go and come back
     begun: list[Sample] = stream.view(since, since + AFTER) if stream else []
     # A SYN that the client repeats shows who took it in the end: the VIP may have moved once more meanwhile.
@@ -71,6 +73,22 @@ def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> 
     in_time = [each for each in answered if each.ended <= since + AFTER] or answered[:1]
     nodes = [taker(seen, each.node, each.source, local) for each in in_time[:FIRST]]
     return before, before if before in nodes else next(iter(nodes), "")
+
+
+def _around(seen: ContinuityEvidence, stream: Stream, broken: Break, local: bool) -> str:
+    """The node to which the last new connection before a break and the first after it went; empty if they differ.
+
+    It says something only of a load balancer that uses one node at a time, as the whole stream shows.
+    """
+    nodes = [taker(seen, each.node, each.source, local) for each in stream.samples if each.answered]
+    if sum(one != other for one, other in pairwise(nodes)) > MOST_TURNS * len(nodes):
+        return ""
+    close = [each for each in stream.view(broken.at - CLOSE, broken.at + CLOSE) if each.answered]
+    for last, first in pairwise(close):
+        if last.started <= broken.at < first.started:
+            one, other = (taker(seen, each.node, each.source, local) for each in (last, first))
+            return one if one == other else ""
+    return ""
 
 
 def hides_its_node(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> bool:
