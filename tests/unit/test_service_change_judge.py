@@ -10,12 +10,12 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.judging.frame import Known
 from esipp.judging.scenario import scenario_of
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import ENTRIES, EVENTS, FRESH, STREAMS, why_not
-from tests.unit.service_change_world import EVERY, World, event_of
+from tests.unit.service_change_world import EVERY, SPACING, World, event_of, frozen
 
 NOT_PRETENDED = ("idle", "idle-16-min", "scaled-to-fifty")
 """Events that the pretended cluster does not know, nor what leaves a pod from a Service's nodePort."""
@@ -29,6 +29,7 @@ CHECKS = [
 ]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 POSITIVE = ("served", "refused", "every-pod", "same-pod")
+CILIUM = {"service-proxy": "cilium"}
 KUBE_PROXY = {"service-proxy": "kube-proxy", "kubernetes": "v1.36.3"}
 
 
@@ -90,18 +91,41 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
 
 
-def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_and_clients_with_an_affinity_only() -> None:
-    cilium = {"service-proxy": "cilium"}
-    found = statuses(World(keeps=frozenset({"udp-socket"})), cilium)
+def affinity_shows(*shown: str) -> ServiceChangeEvidence:
+    """New connections of a client with an affinity, which these pods answer in turn after their Service left them."""
+    seen = World().seen()
+    event, asked = seen.events["affinity"], (At.BARE_NODE, "tcp-new", Family.IPV4)
+    left = event.of_stages(asked)[2]
+    made = [
+        sample._replace(pod=shown[sample.seq % len(shown)])
+        if left.stage.cause <= sample.started < left.until
+        else sample
+        for sample in event.streams[asked].samples
+    ]
+    event.streams[asked] = frozen(Stream(" ".join(asked), SPACING, made))
+    return seen
+
+
+def test_a_client_that_its_affinity_keeps_at_the_pod_of_before_is_known_of_cilium_and_only_there() -> None:
+    had, _, another, *_ = event_of("affinity").changes[1].names
+    for shown, status in (((had,), Status.KNOWN), ((another,), Status.FAIL), ((had, another), Status.FAIL)):
+        found = verdicts(affinity_shows(*shown), CILIUM)
+        kept = {found[f"changes.affinity.bare-node.tcp-new.ipv4.{claim}"].status for claim in ("served", "gone")}
+        assert kept == {status}, shown
+    assert verdicts(affinity_shows(had))["changes.affinity.bare-node.tcp-new.ipv4.served"].status is Status.FAIL
+
+
+def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> None:
+    found = statuses(World(keeps=frozenset({"udp-socket"})), CILIUM)
     assert those(found, Status.KNOWN) >= matching("*.scaled-to-zero.*.udp-socket.*.served") != set()
     kept = matching("*.udp-socket.*.served", "*.udp-socket.*.gone") - matching("*.one-node-port.*")
     assert not those(found, Status.FAIL) & kept
-    both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), cilium)
+    both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), CILIUM)
     assert those(both, Status.FAIL) >= matching(
         "*.scaled-to-zero.*.udp-socket.*.gone", "*.scaled-to-zero.*.udp-new.*.gone"
     )
-    new = statuses(World(keeps=frozenset({"tcp-new"})), cilium)
-    assert not those(new, Status.KNOWN) - matching("*.affinity*")
+    new = statuses(World(keeps=frozenset({"tcp-new"})), CILIUM)
+    assert those(new, Status.KNOWN) == matching(*(f"*.affinity.*.tcp-new.*.{claim}" for claim in ("served", "gone")))
     assert those(new, Status.FAIL) & TRACKED == matching("*.tcp-new.*") & TRACKED
 
 
