@@ -262,6 +262,17 @@ def test_clients_know_by_which_addresses_they_are_seen() -> None:
     assert made.shown("outside-2", OWN) == parse_address(OWN)
 
 
+def test_an_agent_whose_prober_ended_gets_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = Clients(cast(Any, None), None, {})
+    first, second = SimpleNamespace(ended=False), SimpleNamespace(ended=False)
+    monkeypatch.setattr(clients, "_agent", lambda node: {"a": second}[node])
+    clients.agents["a"] = cast(Any, first)
+    assert clients.agent("a") is cast(Any, first)
+    first.ended = True
+    assert clients.agent("a") is cast(Any, second)
+    assert clients.agent("a") is cast(Any, second)
+
+
 # ---------------------------------------------------------------------------------- nodes one way, VIPs another
 PRIVATE, PUBLIC = "10.8.0.2", "11.22.33.44"
 VIP_CHECK = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"

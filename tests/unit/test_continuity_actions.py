@@ -456,6 +456,57 @@ def test_another_way_has_its_whole_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert settle("nodeport.local IPv4") > 0.1, "one that has settled since has its whole time again"
 
 
+def test_pods_that_cannot_be_asked_leave_open_what_they_counted_since_the_last_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An agent whose prober ended gets another one, and what its pods counted meanwhile is known after all."""
+    monkeypatch.setattr("esipp.scenarios.continuity.run.ASKED_AGAIN", 0.0)
+    status = READY | {"podIP": "10.0.0.1"}
+    items = {name: {"metadata": {"name": name}, "status": status} for name in ("a1", "c1")}
+    acts = made(FakeStreams(), SimpleNamespace(pods=items, nodes={"a1": "a", "c1": "c"}, check=lambda: None))
+    asked, gone = list[str](), set[str]()
+
+    def ask_arrived(prober: object, _: object, node: str) -> None:
+        asked.append(f"{prober} of {node}")
+        if node in gone:
+            raise HarnessError(f"The prober of the agent on {node} is gone.")
+
+    acts.streams.counts = True  # type: ignore[misc]
+    acts.streams.ask_arrived = ask_arrived  # type: ignore[method-assign]
+    session = gathering(acts)
+    session.clients = SimpleNamespace(agents={"a": 1, "c": 1}, agent=lambda node: f"the prober on {node}")  # type: ignore[assignment]
+    session._count(acts)
+    assert (sorted(session._counted), session._uncounted) == (["a", "c"], {})
+    before = session._counted["c"]
+    gone.add("c")
+    session._count(acts)
+    assert session._uncounted == {"c": (before, "The prober of the agent on c is gone.")}
+    gone.clear()
+    session._count(acts)
+    assert session._uncounted == {}
+    assert session._counted["c"] > before
+    assert asked == ["the prober on a of a", "the prober on c of c"] * 3
+
+
+def test_pods_that_could_not_be_asked_are_not_asked_again_at_once() -> None:
+    status = READY | {"podIP": "10.0.0.1"}
+    items = {"a1": {"metadata": {"name": "a1"}, "status": status}}
+    acts = made(FakeStreams(), SimpleNamespace(pods=items, nodes={"a1": "a"}, check=lambda: None))
+    asked: list[str] = []
+
+    def ask_arrived(*_: object) -> None:
+        asked.append("asked")
+        raise HarnessError("It is gone.")
+
+    acts.streams.counts = True  # type: ignore[misc]
+    acts.streams.ask_arrived = ask_arrived  # type: ignore[method-assign]
+    session = gathering(acts)
+    session.clients = SimpleNamespace(agents={"a": 1}, agent=lambda _: None)  # type: ignore[assignment]
+    for _ in range(3):
+        session._count(acts)
+    assert asked == ["asked"]
+
+
 def test_every_event_of_the_suite_is_done_here() -> None:
     undone = {each.phase for each in EVENTS if each.disruption is None} - set(made()._steps)
     assert undone == {Phase.QUIET}

@@ -105,6 +105,10 @@ class ReportedState:
         self.steers.setdefault(decision["service"], []).append(steer)
 
 
+ASKED_AGAIN = 2.0
+"""Seconds after which pods are asked again whose node's agent could not ask them: each attempt starts a process."""
+
+
 @dataclass
 class Gathering:
     """Runs the traffic and all phases, and collects the evidence.
@@ -147,6 +151,8 @@ class Gathering:
     _since: float = 0.0
     _counted: dict[str, float] = field(default_factory=dict)
     """When the pods of each node were last asked what they had counted."""
+    _failed: dict[str, float] = field(default_factory=dict)
+    """When the pods of a node were last asked in vain."""
     _uncounted: dict[str, tuple[float, str]] = field(default_factory=dict)
     """The nodes whose pods cannot be asked: since when, and why."""
 
@@ -311,9 +317,12 @@ class Gathering:
                 self._uncounted[node] = (0.0, f"node {node} has no agent that could ask its pod")
                 continue
             now = time.monotonic()
+            if now - self._failed.get(node, 0.0) < ASKED_AGAIN:
+                continue
             try:
                 acts.streams.ask_arrived(self.clients.agent(node), Target(address, manifests.HTTP), node)
             except HarnessError as broken:
+                self._failed[node] = now
                 self._uncounted[node] = (self._counted.get(node, 0.0), broken.sentence)
             else:
                 self._counted[node] = now
