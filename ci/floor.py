@@ -25,7 +25,7 @@ for host in sys.stdin:
         try:
             socket.create_connection((host.strip(), 80), 0.2).close()
         except OSError:
-            time.sleep(0.01)
+            time.sleep(0.01)  # between two attempts: the floor is a time, and nothing announces it
         else:
             print("reached", flush=True)
             break

@@ -82,7 +82,7 @@ def _complete(parser: argparse.ArgumentParser) -> None:
         for action in each._actions:
             known = {"checks": lambda: [check.id for check in all_checks()], "provider": names}.get(action.dest)
             if known is not None:
-                action.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]
+                action.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]  # argcomplete's own
     importlib.import_module("argcomplete").autocomplete(parser)
 
 

@@ -58,7 +58,8 @@ def schema(parser: argparse.ArgumentParser) -> Json:
 
 def _schema_of(action: argparse.Action) -> Json:
     kinds = {int: "integer", float: "number"}
-    made: Json = {"type": "boolean" if action.nargs == 0 else kinds.get(action.type, "string")}  # type: ignore[call-overload]
+    kind = kinds.get(action.type, "string")  # type: ignore[call-overload]  # argparse allows any callable as a type
+    made: Json = {"type": "boolean" if action.nargs == 0 else kind}
     if action.choices:
         made["enum"] = sorted(map(str, action.choices))
     if isinstance(action, argparse._AppendAction):

@@ -53,7 +53,7 @@ class RunQueue:
 def idle_cores(seconds: float = LOOKED) -> tuple[float, int]:
     """How many of the cores that this process may use are idle, measured now, and how many there are."""
     before = _idle()
-    time.sleep(seconds)
+    time.sleep(seconds)  # the span that is measured
     after = _idle()
     ticks = os.sysconf("SC_CLK_TCK") * seconds
     return sum(min(1.0, (after[core] - before[core]) / ticks) for core in before if core in after), len(before)

@@ -15,7 +15,7 @@ from esipp.base.labels import MANAGED_BY, OURS, RUN_LABEL
 
 Pairs = tuple[tuple[str, str], ...]
 
-PULL_SECRET = "esipp-pull"  # noqa: S105
+PULL_SECRET = "esipp-pull"  # noqa: S105 - a name, no password
 """The name of the pull secret in the run's namespace."""
 
 INTERNAL = "load-balancer.internal"

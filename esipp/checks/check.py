@@ -246,7 +246,7 @@ class Check(Generic[S]):
 
     def with_subject(self, subject: T) -> "Check[T]":
         """Return the same check with another subject."""
-        return cast("Check[T]", replace(self, subject=subject))  # type: ignore[arg-type]
+        return cast("Check[T]", replace(self, subject=subject))  # type: ignore[arg-type]  # replace() loses T
 
     def as_json(self) -> dict[str, Any]:
         """Return the check as a JSON object, as ``esipp list --format json`` and the ledger have it."""

@@ -80,7 +80,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # these signals are for the run, which performs its rollbacks itself
     code = watch(sys.stdin, sys.stdout)
-    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  the pipe may have no reader
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the pipe may have no reader
     return code
 
 

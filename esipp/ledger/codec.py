@@ -256,9 +256,8 @@ class _Table:
             hook = _CONVERTER.get_unstructure_hook(self.types[name])
             written = [hook(value) for value in values]
             if any(isinstance(each, dict) for each in written):
-                written = KNOWN.value(
-                    written
-                )  # in columns, nobody would know a secret by the name that it stands behind
+                # Secrets are recognised by the key before them, and columns separate the two: so redact first.
+                written = KNOWN.value(written)
             columns[name] = pack(written, before)
             if "ticks" in columns[name]:
                 before[name] = ticks_of(columns[name], before)

@@ -160,7 +160,7 @@ class Tap:
 
     def _read(self, stream: IO[bytes]) -> None:
         with contextlib.suppress(OSError, ValueError):
-            while chunk := stream.read1(65536):  # type: ignore[attr-defined]
+            while chunk := stream.read1(65536):  # type: ignore[attr-defined]  # a buffered pipe has it
                 if len(self._raw) < MOST_BYTES:
                     self._raw += chunk
                 elif not self._trouble:

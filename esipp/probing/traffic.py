@@ -113,7 +113,7 @@ class Traffic:
         return self._start(name, "lasting", target, pace, read)
 
     def send(self, kind: StreamKind, name: str, target: Target, first_port: int = FIRST_PORT) -> Stream:
-        """Probes of a kind to an echo server; ``stop`` counts those that nobody answers, by the reports of pods.
+        """Probes of a kind to an echo server. Of datagrams that get no answer, ``stop`` takes the pods' counts.
 
         Args:
             kind: what is sent.

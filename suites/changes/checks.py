@@ -120,8 +120,8 @@ FLOWS_KEPT = KnownDifference(
 CLIENTS_KEPT = KnownDifference(
     when=(("service-proxy", "cilium"),),
     covers=AFFINE,
-    reason="a finding: with sessionAffinity, Cilium keeps a client at a pod that its Service no longer selects, as "
-    "long as another Service has the pod; new connections go there, too",
+    reason="a finding: with sessionAffinity, Cilium keeps a client at a pod that its Service no longer selects; new "
+    "connections go there, too",
     references=(CILIUM_STALE_BACKEND,),
     by_chance=True,
     nature=Nature.FINDING,

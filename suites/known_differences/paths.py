@@ -52,7 +52,7 @@ TURNED_BACK = KnownDifference(
     evidence="Packets show that lost connections came back to the client's own node, and none that did not; if they "
     "show none of this path, they show it of this client at another VIP. No answer came by way of that node, and no "
     "more connections were lost than go to one node by chance.",
-    hides="A few connections of such a client may get lost for another reason.",
+    hides="Of 200 connections, about 20 more than go to that node may get lost for another reason.",
 )
 
 DIFFERENCES = (

@@ -198,7 +198,7 @@ def test_what_a_pod_had_counted_that_is_gone_is_not_known() -> None:
 
 
 def test_what_pods_had_counted_before_they_could_not_be_asked_is_known() -> None:
-    """The kubelet of their node was stopped last: every check of datagrams that nobody answers was undecided."""
+    """Once, a kubelet was stopped in the last phase, and the checks of all earlier phases were undecided, too."""
     later = BEGAN[Phase.DELETED]
     cut = replace(world(), uncounted="the agent on b is gone", counted_until=later - 1)
     undecided = {name for name, status in differing(cut).items() if status is Status.INCONCLUSIVE}

@@ -33,7 +33,7 @@ def nodes() -> list[Node]:
     request = urllib.request.Request(  # noqa: S310 - an https address, from the kubelet's configuration
         f"{api_server()}/api/v1/nodes", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request, context=trust, timeout=5) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, context=trust, timeout=5) as answer:  # noqa: S310 - as above
         items: list[Node] = json.load(answer)["items"]
         return items
 
@@ -83,7 +83,7 @@ def main() -> None:
                 settle(node)
         except (OSError, IndexError, KeyError, subprocess.CalledProcessError) as error:
             print(repr(error), flush=True)
-        time.sleep(PERIOD_SECONDS)
+        time.sleep(PERIOD_SECONDS)  # this add-on has no watch: it settles again and again, as long as the node lives
 
 
 main()

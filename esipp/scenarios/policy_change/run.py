@@ -81,7 +81,8 @@ each policy change."""
 
 FEWEST_CORES = 4
 """Cores that the nodes and esipp need together for captures while policies change. With two, captures made the policy
-changes take 45 s instead of 22 s, and none of their times was measured well enough to be judged."""
+changes take 45 s instead of 27 s, and hardly any of their times was measured well enough (2026-11-24). That four are
+enough is an assumption."""
 
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""
