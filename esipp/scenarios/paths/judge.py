@@ -142,10 +142,9 @@ class _Special:
     def _came_back(self) -> bool:
         """Whether the path's lost connections are those that a load balancer sent back to the client's own node.
 
-        Packets must show it of every lost connection of the path that they show, and of at least one at a VIP of the
-        cluster's own load balancer: of four connections that are followed, none may be among the lost third. No answer
-        may have come by way of that node. And no more connections may be lost than by chance go to one of so many
-        nodes.
+        Every lost connection of this path that packets show must have come back there. If they show none, as they
+        follow only a few, one of this client at another VIP of the same load balancer must have. No answer may have
+        come by way of that node. And no more connections may be lost than by chance go to one of so many nodes.
         """
         path, evidence = self.subject.path, self.evidence
         stand, made = evidence.topology.stands.get(path.client.name), evidence.observations.get(path.key, ())
