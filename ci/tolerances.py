@@ -76,7 +76,7 @@ PASSES = (
     Tolerance(
         f"While a policy changes, packets follow the first and the last {SAMPLED} connections of an entry between two "
         f"changes; none where the nodes are containers of a machine with fewer than {FEWEST_CORES} cores.",
-        "The ledger has the packets of each, or says why there are none. All other connections rest on the echo server.",
+        "The ledger has the packets of each, or says why there are none. All others rest on the echo server.",
         "An echo server that lies only in between, and requests that reach a backend in silence only then.",
     ),
     Tolerance(
