@@ -123,7 +123,7 @@ class Timeouts:
 
     evicted: Budget = Budget("evicted pods to be gone", 60.0, need=1, spacing=LOOKS)
 
-    vips_back: Budget = Budget("the previous node to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
+    vips_back: Budget = Budget("the previous nodes to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
     """Then it goes on: a load balancer need not give them back."""
 
     sources_stable: Budget = Budget("pods to see the client's source address again", FIELD_LIMIT, need=1, spacing=LOOKS)

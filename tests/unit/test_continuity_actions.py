@@ -233,6 +233,27 @@ def test_it_goes_on_when_the_speaker_has_taken_its_vips_back(
     assert len(looked) == looks
 
 
+@pytest.mark.parametrize(("later", "looks"), [("ccb", 3), ("?b", 2), ("b", 1)])
+def test_it_waits_for_the_vips_of_cluster_services_too_which_are_known_by_the_source(
+    later: str, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MetalLB gave one back a second after that of the Local Service, and broke what was open in the quiet phase."""
+    own = {node: f"192.0.2.{number}" for number, node in enumerate("bc?", 1)}
+    timeouts = replace(QUICK, vips_back=Budget("back", 5.0, need=1, spacing=0.01))
+    traffic, disruptor, looked = FakeStreams(), FakeDisruptor(), list[str]()
+    traffic.streams = {key("default.cluster"): live("default.cluster", 0.1, answered())}
+
+    def latest(_: Any) -> Sample:
+        looked.extend(later[len(looked)] if disruptor.done else "")
+        return answered(node="a")(0, 0.0)._replace(source=own[looked[-1] if looked else "b"])
+
+    monkeypatch.setattr(traffic, "latest", latest)
+    acts = made(traffic, disruptor=disruptor, timeouts=timeouts)
+    acts.addresses = {node: frozenset({parse_address(own[node])}) for node in "bc"}
+    acts.perform(event(Phase.SPEAKER), Notes())
+    assert len(looked) == looks
+
+
 def test_nothing_is_disturbed_without_leave() -> None:
     with pytest.raises(HarnessError, match="is not allowed"):
         made().perform(event(Phase.CORDON), Notes())

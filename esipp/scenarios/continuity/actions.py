@@ -124,6 +124,7 @@ class Acts:
         own: the client's addresses; ``of_balancer``: those of the reference load balancer.
         stop: ends all waits.
         disruptor: makes disruptions; None if they are not allowed.
+        addresses: those of each node.
     """
 
     testbed: Testbed
@@ -140,6 +141,7 @@ class Acts:
     disruptor: Disruptor | None = None
     timeouts: Timeouts = TIMEOUTS
     others: Sequence[tuple[Way, Protocol]] = ()
+    addresses: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
     _pause: threading.Event = field(default_factory=threading.Event)
 
     def perform(self, event: Event, notes: Notes) -> None:
@@ -296,7 +298,7 @@ class Acts:
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
         notes.cut = node if event.cuts else ""
-        if what is Disruption.SPEAKER:  # which takes its VIPs back, and breaks what is open once more
+        if event.frees_vip:  # the node takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 
     def _see_drained(self, _: Notes) -> None:
@@ -310,16 +312,32 @@ class Acts:
 
     def _announcing(self) -> str:
         """The node through which the cluster's own load balancer reaches the pods; its speaker announces the VIP."""
-        return next(iter(self._answering().values()), self.places.endpoint)
+        return next((node for (way, _), node in self._answering().items() if way.local), self.places.endpoint)
 
     def _answering(self) -> dict[Asked, str]:
-        """The nodes through which the cluster's own load balancer now reaches pods of a Local Service, by family."""
-        local = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
-        last = {key: self.streams.latest(key) for key in self.streams.streams if key[0] == local}
-        return {key: sample.node for key, sample in last.items() if sample}
+        """The nodes to which the cluster's own load balancer now sends connections, by way and family.
+
+        A node without pods rewrites the source of a Cluster Service; it is known by that address.
+        """
+        found = dict[Asked, str]()
+        for way, family in self.streams.streams:
+            sample = self.streams.latest((way, family)) if way.by == Balancer.DEFAULT.value else None
+            if sample is not None:
+                node = sample.node if way.local else self._owner(sample.source)
+                found |= {(way, family): node} if node else {}
+        return found
+
+    def _owner(self, source: str) -> str:
+        address = parse_address(source) if source else None
+        return next((node for node, own in self.addresses.items() if address in own), "")
 
     def _back(self, before: Mapping[Asked, str]) -> Reading:
-        away = [f"{key[1].value} by {node}" for key, node in self._answering().items() if before.get(key, node) != node]
+        now = self._answering()
+        away = [
+            f"{way.slug} {family.value} by {now.get((way, family)) or 'a node that is not known'}"
+            for (way, family), node in before.items()
+            if now.get((way, family)) != node
+        ]
         return Reading(not away, ", ".join(away))
 
     def _drained(self) -> Reading:

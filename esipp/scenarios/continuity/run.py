@@ -189,12 +189,14 @@ class Gathering:
             gates = Gates(testbed.cluster, testbed.namespace, watching)
             stack.callback(gates.stop)
             gates.start()
+            addresses = self._addresses()
             acts = Acts(
                 testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
                 checking.silent_bound or self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts, others=self._others,
+                addresses=addresses,
             )  # fmt: skip
-            trouble, addresses = "", self._addresses()
+            trouble = ""
             self.so_far = lambda: ContinuityEvidence(
                 places, streams.streams, streams.lasting, streams.control, streams.health, tuple(self._windows),
                 tuple(watching.marks[service]), dict(watching.nodes),
