@@ -42,7 +42,7 @@ TCP_PORT = StreamKind(
 )  # fmt: skip
 BULK = tuple(
     StreamKind(
-        name=f"bulk-{size}mb", sent=f"{size} MB on one TCP connection, gets them back and compares checksums",
+        name=f"bulk-{size}mb", sent=f"{size} MB there and back on one TCP connection, with checksums",
         protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0, timeout=10.0, count=1, size=size * 1_000_000,
     )
     for size in (1, 10)
@@ -59,12 +59,12 @@ DATAGRAMS = tuple(
     for name, text, size in (
         ("1400", "1,400 bytes", 1400),
         ("mtu", "the path MTU", MTU),
-        ("4000", "4,000 bytes, in fragments", 4000),
+        ("4000", "4,000 bytes (in fragments)", 4000),
     )
 )  # fmt: skip
 ONE_PORT = StreamKind(
     name="tcp-one-port",
-    sent="an exchange every 300 ms on one established TCP connection per way, all from the same source port",
+    sent="a request every 300 ms on one TCP connection for each way, all with the same source port",
     protocol=Protocol.TCP, reuse=Reuse.LASTING, every=0.3, count=10, ports=1,
 )  # fmt: skip
 STORM = StreamKind(
@@ -72,3 +72,9 @@ STORM = StreamKind(
     sent="1,000 TCP connections as fast as it can, at most 2,000 a second, from 250 source ports",
     protocol=Protocol.TCP, reuse=Reuse.NEW, every=0.0005, count=1000, ports=250,
 )  # fmt: skip
+
+
+def client_does(stream: StreamKind) -> str:
+    """Return what the client does, as text: it opens connections and sends all else."""
+    opens = stream.protocol is Protocol.TCP and stream.reuse is Reuse.NEW and not stream.size
+    return f"{'opens' if opens else 'sends'} {stream.sent}"

@@ -15,6 +15,7 @@ from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
 from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT
 from suites.needs import needs
 from suites.references import *
+from suites.streams import client_does
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER
 DEFAULT, ECMP, PROXY = (each.value for each in (Balancer.DEFAULT, Balancer.ECMP, Balancer.PROXY))
@@ -144,7 +145,7 @@ def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> 
         subject=Continuity(event, way, family, What.STREAM, stream),
         expected=stream_expected(event, stream),
         fails_if=stream_fails_if(stream),
-        asked=f"one client outside sends {stream.sent}; control: a new TCP connection on the same way every 100 ms",
+        asked=f"one client outside {client_does(stream)}; control: a new TCP connection on the same way every 100 ms",
         differences=tuple(stream_differences(way, stream)),
     )
 

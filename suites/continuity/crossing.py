@@ -6,7 +6,7 @@ from esipp.checks.crossing import Crossing, Field
 from esipp.checks.stream import StreamKind
 from suites.continuity.checks import CHECKS, WAYS
 from suites.continuity.events import EVENTS, STREAMS, Event, why_empty
-from suites.continuity.requirements import EXPECTED, SUITE, stream_expected
+from suites.continuity.requirements import EXPECTED, SUITE, stream_expected, with_grace
 from suites.streams import TCP_LASTING, TCP_NEW
 
 CLAIMS = {TCP_LASTING: (What.LASTING,), TCP_NEW: tuple(set(What) - {What.LASTING, What.STREAM})}
@@ -44,7 +44,7 @@ def required(stream: StreamKind) -> tuple[str, str]:
 ALL = (TCP_NEW, TCP_LASTING, *STREAMS)
 CROSSING = Crossing(
     SUITE,
-    {event.phase.value: event.meanwhile for event in EVENTS},
+    {event.phase.value: with_grace(event, event.meanwhile) for event in EVENTS},
     {stream.name: stream.sent for stream in ALL},
     {stream.name: required(stream) for stream in ALL},
     {(event.phase.value, stream.name): field(event, stream) for event in EVENTS for stream in ALL},

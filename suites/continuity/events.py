@@ -21,20 +21,21 @@ from suites.streams import (
     UDP_SOCKET,
 )
 
-SERVES_ON = "still serves for longer than (N+1) x health check period after deletion"
+SERVES_ON = "Each deleted pod still serves for longer than (N+1) x health check period."
+"""What requirements add for events that delete pods with grace."""
 
 EVENTS = (
     Event(phase=Phase.QUIET, meanwhile="While nothing changes"),
     Event(
         phase=Phase.ROLLING_UPDATE,
-        meanwhile=f"During a rolling update, one pod at a time, in which each pod {SERVES_ON}",
+        meanwhile="During a rolling update of one pod at a time",
         references=(E2E_LOAD_BALANCERS, KEP_1669),
         graceful=True,
         last_pod_goes=True,
     ),
     Event(
         phase=Phase.DELETED,
-        meanwhile=f"During the graceful deletion of a pod that {SERVES_ON}",
+        meanwhile="During the graceful deletion of a pod",
         references=(KEP_1669,),
         graceful=True,
         last_pod_goes=True,
@@ -62,7 +63,7 @@ EVENTS = (
     ),
     Event(
         phase=Phase.DRAIN,
-        meanwhile=f"During a drain of the endpoint node, in which each pod {SERVES_ON}",
+        meanwhile="During a drain of the endpoint node",
         references=(NODES_PAGE, KEP_1669),
         disruption=Disruption.DRAIN,
         graceful=True,
@@ -95,8 +96,7 @@ EVENTS = (
     ),
     Event(
         phase=Phase.SPEAKER_MOVES,
-        meanwhile="During a restart of the speaker that announces the VIP, while the endpoint node's pod, which "
-        f"{SERVES_ON}, is replaced",
+        meanwhile="During a restart of the speaker that announces the VIP, while the endpoint node's pod is replaced",
         references=(E2E_RESTARTS, KEP_1669),
         disruption=Disruption.SPEAKER,
         graceful=True,
@@ -107,8 +107,8 @@ EVENTS = (
     ),
     Event(
         phase=Phase.NETWORK_AGENT,
-        meanwhile="During a restart of the network add-on's agent on the endpoint node, while that node's pod, which "
-        f"{SERVES_ON}, is replaced",
+        meanwhile="During a restart of the network add-on's agent on the endpoint node, while that node's pod is "
+        "replaced",
         references=(E2E_RESTARTS, KEP_1669),
         disruption=Disruption.NETWORK_AGENT,
         graceful=True,
@@ -154,7 +154,7 @@ EVENTS = (
     ),
     Event(
         phase=Phase.CONNTRACK_FULL,
-        meanwhile="While a node without endpoints takes no new flows, as with a full connection tracking table",
+        meanwhile="While a node without endpoints accepts no new flows, as with a full connection tracking table",
         references=(CONNTRACK_SYSCTL, DESIGN_BOUND),
         disruption=Disruption.CONNTRACK_FULL,
         node=Role.BARE_NODE,

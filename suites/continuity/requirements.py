@@ -5,7 +5,9 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Protocol
 from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
 from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT
+from suites.continuity.events import SERVES_ON
 from suites.references import *
+from suites.streams import client_does
 
 SUITE = "continuity"
 
@@ -57,26 +59,35 @@ def destination(way: Way) -> str:
 
 def requirement(event: Event, way: Way, what: What) -> str:
     """Return the requirement of a check."""
+    return with_grace(event, _sentences(event, way, what))
+
+
+def with_grace(event: Event, said: str) -> str:
+    """Return a text with how long deleted pods serve, if the event deletes them with grace."""
+    return f"{said.removesuffix('.')}. {SERVES_ON}" if event.graceful else said
+
+
+def _sentences(event: Event, way: Way, what: What) -> str:
     meanwhile, through = event.meanwhile, destination(way)
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
     if what is What.NO_DELAY:
-        at_once = "accepts new connections at once, except that single SYNs may be lost and sent again"
+        at_once = "accepts new connections at once. Single SYNs may be lost and sent again"
         return f"{meanwhile}, {through} {at_once}."
     if what is What.GAP and event.refuses:
         return (
-            f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks, as the load "
-            "balancer reports them."
+            f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks. The "
+            "load balancer reports these values."
         )
     if what is What.GAP:
         return (
-            f"{meanwhile}, {through} has no gap longer than (N+1) x health check period, with N and period as the load "
-            "balancer reports them."
+            f"{meanwhile}, {through} has no gap longer than (N+1) x health check period. The load balancer reports N "
+            "and the period."
         )
     if what is What.LOSSES and by_bound(event, way):
         return (
-            f"{meanwhile}, {through} has no gap longer than its bound, (N+1) x health check period, from --bound or "
-            "the profile. Recorded if neither gives one."
+            f"{meanwhile}, {through} has no gap longer than its bound, (N+1) x health check period. The bound "
+            "comes from --bound or the profile; without one, the check only records gaps."
         )
     if what is What.LOSSES:
         return f"{meanwhile}: records lost and late requests through {through}, and the longest gap."
@@ -94,21 +105,22 @@ def requirement(event: Event, way: Way, what: What) -> str:
         )
     if what is What.LASTING:
         return (
-            f"{meanwhile}, no established connection through {through} breaks, except after its own pod was deleted "
-            "and has served for its remaining time."
+            f"{meanwhile}, no established connection through {through} breaks. Exception: a connection whose pod was "
+            "deleted and has served for its remaining time."
         )
     if what is What.TERMINATING:
-        return f"{meanwhile}, the terminating pod answers {through} while the node's health check says 503."
+        return f"{meanwhile}, the terminating pod answers at {through} while the node's health check says 503."
     if what is What.PLACE:
-        pod = "a local pod" if way.by == NODEPORT and way.local else "a pod"
-        pod += " (under Local)" if way.by == NODEPORT and way.local and event.phase is Phase.POLICY_CHANGES else ""
+        local, changes = way.by == NODEPORT and way.local, event.phase is Phase.POLICY_CHANGES
+        pod = "a local pod" if local and not changes else "a pod"
         serving = f"{pod} that is ready, or terminating and still serving"
-        return f"{meanwhile}, every answer through {through} comes from {serving}."
+        under_local = " Under Local, the pod is a local one." if local and changes else ""
+        return f"{meanwhile}, every answer through {through} comes from {serving}.{under_local}"
     if event.phase is Phase.POLICY_CHANGES and way.local:
         return (
-            f"{meanwhile}, every answer through {through} shows the source of one of the two policies. Before the "
-            f"change it shows {expected_source(way)}, and again once sources are stable, at the latest "
-            f"{FIELD_LIMIT:.0f} s later."
+            f"{meanwhile}, every answer through {through} shows the source of one of the two policies. It shows "
+            f"{expected_source(way)} before the change, and again once sources are stable: at the latest "
+            f"{FIELD_LIMIT:.0f} s after the return to Local."
         )
     return f"{meanwhile}, every answer through {through} shows that the pod saw {expected_source(way)}."
 
@@ -176,21 +188,27 @@ def allowed(event: Event) -> float:
 
 def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
     """Return the requirement of a check of a stream."""
-    through = f"{event.meanwhile}, for a client outside that sends {stream.sent}, {destination(way)}"
+    return with_grace(event, _stream_sentences(event, way, stream))
+
+
+def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
+    there = destination(way)
+    sent = f"{event.meanwhile}, a client outside {client_does(stream)}. {there[0].upper()}{there[1:]}"
     if stream.size and stream.protocol is Protocol.TCP:
-        return f"{through} completes every transfer, and every byte comes back as it was sent."
+        return f"{sent} completes every transfer, and every byte comes back as it was sent."
+    seen = f"Pods see {expected_source(way)}"
     if stream.protocol is Protocol.TCP:
-        return f"{through} answers every time; pods see {expected_source(way)}."
-    heard = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
-    said = f"{through} {heard} again at the latest {allowed(event):.0f} s after it answers new TCP connections"
+        return f"{sent} answers every time. {seen}."
+    answers = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
     if event.phase is Phase.QUIET:
-        said = f"{through} {heard}, is never silent for {STEADY:.0f} s and loses at most one in twenty"
+        return f"{sent} {answers}, is never silent for {STEADY:.0f} s and loses at most one in twenty. {seen}."
+    sent += f" {answers}, without a gap of more than {allowed(event):.0f} s while it answers new TCP connections."
     if event.phase is Phase.POLICY_CHANGES and way.local:
         return (
-            f"{said}; pods see {expected_source(way)}, or a node's while the policy is Cluster and at most "
-            f"{RECOVERS:.0f} s longer, or until TCP shows that it is Local again."
+            f"{sent} {seen}. While the policy is Cluster they may see a node's: until {RECOVERS:.0f} s after the "
+            "return to Local or until TCP shows that it is Local again, whichever is later."
         )
-    return f"{said}; pods see {expected_source(way)}."
+    return f"{sent} {seen}."
 
 
 def stream_expected(event: Event, stream: StreamKind) -> str:
@@ -253,4 +271,5 @@ __all__ = [
     "stream_references",
     "stream_requirement",
     "unpromised",
+    "with_grace",
 ]
