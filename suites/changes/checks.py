@@ -12,7 +12,6 @@ from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
     AFFINE,
-    DURING,
     STALE,
     At,
     Claim,
@@ -25,10 +24,11 @@ from esipp.scenarios.service_change.subject import (
 from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, IDLE, MORE_NODES, STREAMS, TCP_NEW, why_not
 from suites.needs import needs
 from suites.references import *
+from suites.streams import client_does
 
 SUITE = "changes"
 PROXIES = (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK)
-WITHIN = f"from {FIELD_LIMIT:.0f} s after each change on"
+WITHIN = f"From {FIELD_LIMIT:.0f} s after each change"
 
 EXPECTED = {
     Claim.SERVED: "a pod of the Service answers in every stage",
@@ -213,34 +213,46 @@ def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[
 
 def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
     """Return the requirement of a check."""
-    what, _, how = stream.sent.partition(", ")
-    client = f"a client that sends {what} to {ENTRIES[at]}" + (f", {how}," if how else "")
-    if claim is Claim.REFUSED:
-        return f"{event.meanwhile}, {client} is refused while there is no endpoint."
-    if claim is Claim.SPREAD:
-        return f"{event.meanwhile}, {client} gets answers from every pod while there is no affinity."
-    if claim is Claim.NO_LOSS:
-        return f"{event.meanwhile}, {client} loses no request as long as the Service has endpoints."
     if claim is Claim.STATUS:
-        sick = [change for change in event.changes if stream.name in change.sick]
-        said = "gets 200"
-        for change in sick:
-            assert change.disruption is not None
-            said = f"gets 503 within {change.within:.0f} s while {DURING[change.disruption]}, and 200 before and after"
-        return f"{event.meanwhile}, {stream.sent} {said}."
-    if claim is Claim.STICKY:
-        return f"{event.meanwhile}, {client} gets answers from only one of several pods under affinity, {WITHIN}."
-    if claim is Claim.LIVES:
-        return f"{event.meanwhile}, {client} gets both answers from the same pod."
-    if claim is Claim.OUTLIVED:
-        return f"{event.meanwhile}, {client} gets answers from several pods: each affinity has timed out."
-    reached = "reaches" if stream.reuse is Reuse.ONE_WAY else "gets answers from"
+        return f"{event.meanwhile}, a client sends {stream.sent}. {_status(event, stream)}"
+    what, _, how = client_does(stream).partition(", ")
     if at is At.OUT:
-        source = "" if stream.is_fresh else " whose source port is the Service's nodePort,"
-        return f"{event.meanwhile}, a pod that sends {stream.sent},{source} to another node is answered, {WITHIN}."
-    if claim is Claim.SERVED:
-        return f"{event.meanwhile}, {client} {reached} its pods, {WITHIN}."
-    return f"{event.meanwhile}, {client} {reached} no other pod, {WITHIN}."
+        port = "" if stream.is_fresh else " Their source port is the Service's nodePort."
+        return f"{event.meanwhile}, a pod {what} to another node, {how}.{port} {WITHIN}, the pod gets answers."
+    client = f"{event.meanwhile}, a client {what} to {ENTRIES[at]}" + (f", {how}." if how else ".")
+    return f"{client} {_claimed(stream, claim)}"
+
+
+def _claimed(stream: StreamKind, claim: Claim) -> str:
+    """Return what is required of the answers to a stream."""
+    counted = stream.reuse is Reuse.ONE_WAY
+    served = "current endpoints receive the datagrams" if counted else "current endpoints answer"
+    gone = f"no pod except the current endpoints of this address {'receives them' if counted else 'answers'}"
+    return {
+        Claim.SERVED: f"{WITHIN}, {served}.",
+        Claim.GONE: f"{WITHIN}, {gone}.",
+        Claim.REFUSED: "Nodes refuse the connections while the Service has no endpoint.",
+        Claim.SPREAD: "Every pod answers while the Service has no sessionAffinity.",
+        Claim.NO_LOSS: "No request is lost as long as the Service has endpoints.",
+        Claim.STICKY: f"{WITHIN}, only one of several pods answers under sessionAffinity ClientIP.",
+        Claim.LIVES: "The same pod answers both.",
+        Claim.OUTLIVED: "Several pods answer: each affinity times out.",
+    }[claim]
+
+
+MADE_SICK = {Disruption.TAINT: "the node has this taint", Disruption.PROXY_SICK: "kube-proxy cannot write its rules"}
+"""The disruptions for which a health check must say 503."""
+
+
+def _status(event: Event, stream: StreamKind) -> str:
+    """Return what is required of a health check."""
+    said = "It gets 200."
+    for change in event.changes:
+        if stream.name in change.sick:
+            assert change.disruption is not None
+            said = f"It gets 503 within {change.within:.0f} s while {MADE_SICK[change.disruption]}, "
+            said += "and 200 before and after."
+    return said
 
 
 def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:

@@ -72,7 +72,7 @@ EVENTS = (
     ),
     Event(
         "deleted",
-        "While a Service is deleted, and created again with its nodePorts and ClusterIPs over another pod",
+        "While a Service is deleted and created again with its nodePorts and ClusterIPs, for another pod",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.DELETE),
@@ -81,8 +81,8 @@ EVENTS = (
     ),
     Event(
         "finalizer",
-        "While a Service is deleted but kept by a finalizer, loses it, and is created again with its nodePorts and "
-        "ClusterIPs over another pod",
+        "While a finalizer delays the deletion of a Service, which is then created again with its nodePorts and "
+        "ClusterIPs, for another pod",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.HOLD, Pods.FIRST),
@@ -92,7 +92,7 @@ EVENTS = (
     ),
     Event(
         "taken-over",
-        "While a Service is deleted, and another one over another pod gets its nodePorts and ClusterIPs",
+        "While a Service is deleted and another Service, for another pod, gets its nodePorts and ClusterIPs",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.TAKE_OVER, Pods.SECOND),
@@ -160,7 +160,8 @@ EVENTS = (
     ),
     Event(
         "affinity",
-        "While a Service with five endpoints gets the affinity ClientIP, has its endpoints replaced, and loses it",
+        "While a Service with five endpoints gets sessionAffinity ClientIP, has its endpoints replaced, and loses the "
+        "affinity",
         (
             Change(Do.CREATE, Pods.ALL),
             Change(Do.AFFINITY_ON, Pods.ALL, sticky=True),
@@ -170,7 +171,7 @@ EVENTS = (
     ),
     Event(
         "affinity-outlived",
-        f"While a Service gets five endpoints, and the affinity ClientIP with a timeout of {AFFINITY_SECONDS} s",
+        f"While a Service gets five endpoints and sessionAffinity ClientIP with a timeout of {AFFINITY_SECONDS} s",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.AFFINITY_BRIEF, Pods.ALL, brief=True, lasts=24.0),
@@ -178,7 +179,7 @@ EVENTS = (
     ),
     Event(
         "affinity-held",
-        f"While a Service gets five endpoints, and the affinity ClientIP with a timeout of {MINUTE} s",
+        f"While a Service gets five endpoints and sessionAffinity ClientIP with a timeout of {MINUTE} s",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.AFFINITY_MINUTE, Pods.ALL, sticky=True, lasts=36.0),
@@ -186,8 +187,8 @@ EVENTS = (
     ),
     Event(
         "retyped",
-        "While a NodePort Service becomes a ClusterIP Service, a LoadBalancer with the same nodePorts, and a ClusterIP "
-        "Service again",
+        "While a NodePort Service becomes a ClusterIP Service, then a LoadBalancer Service with the same nodePorts, "
+        "and then a ClusterIP Service again",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_NODE_PORT),
@@ -206,7 +207,7 @@ EVENTS = (
     ),
     Event(
         "vip",
-        "While a LoadBalancer loses all its endpoints, gets another one, and is deleted",
+        "While a LoadBalancer Service loses all its endpoints, gets another one, and is deleted",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.SELECT, Pods.NONE),
@@ -217,7 +218,7 @@ EVENTS = (
     ),
     Event(
         "vip-udp",
-        "While a LoadBalancer for UDP loses all its endpoints, gets another one, and is deleted",
+        "While a LoadBalancer Service for UDP loses all its endpoints, gets another one, and is deleted",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.SELECT, Pods.NONE),
@@ -228,7 +229,7 @@ EVENTS = (
     ),
     Event(
         "vip-retyped",
-        "While a LoadBalancer becomes a ClusterIP Service",
+        "While a LoadBalancer Service becomes a ClusterIP Service",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_VIP),
@@ -237,8 +238,8 @@ EVENTS = (
     ),
     Event(
         "source-ranges",
-        "While a LoadBalancer's source ranges admit only other clients, then a hundred ranges with the client's and "
-        "the nodes', then everybody",
+        "While loadBalancerSourceRanges of a Service admit only other clients, then consist of a hundred ranges that "
+        "include the client and the nodes, and then admit every client",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
@@ -252,8 +253,8 @@ EVENTS = (
     ),
     Event(
         "unwanted-node",
-        "While the node of a Service's only endpoint is cordoned, and then gets the taint by which the cluster "
-        "autoscaler announces a node's deletion",
+        "While the node of a Service's only endpoint is cordoned, and then gets the cluster autoscaler's taint "
+        "ToBeDeletedByClusterAutoscaler",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.STAY, Pods.FIRST, disruption=Disruption.CORDON, lasts=CONTROLLERS),
@@ -268,8 +269,8 @@ EVENTS = (
     ),
     Event(
         "proxy-stopped",
-        "While kube-proxy of a node without local endpoints is stopped, a Service's only endpoint is replaced, and "
-        "kube-proxy starts again",
+        "During and after an outage of kube-proxy on a node without local endpoints, in which a Service's only "
+        "endpoint is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
@@ -280,8 +281,7 @@ EVENTS = (
     ),
     Event(
         "proxy-stopped-deleted",
-        "While kube-proxy of a node without local endpoints is stopped, a Service is deleted, and kube-proxy starts "
-        "again",
+        "During and after an outage of kube-proxy on a node without local endpoints, in which a Service is deleted",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.DELETE, disruption=PROXY_STOPPED, node=Role.BARE_NODE, stuck=AT_BARE_NODE, lasts=3.0),
@@ -290,8 +290,8 @@ EVENTS = (
     ),
     Event(
         "proxy-sick",
-        "While kube-proxy of the endpoint node cannot write its rules, a Local Service's only endpoint is replaced, "
-        "and kube-proxy can write them again",
+        "During and after a time in which kube-proxy on the endpoint node cannot write its rules and a Local Service's "
+        "only endpoint is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
@@ -306,8 +306,8 @@ EVENTS = (
     ),
     Event(
         "controller-stopped",
-        "While the controller of a Service's load balancer is stopped, the Service's only endpoint is replaced; after "
-        "the controller has started again, and been stopped once more, the Service becomes a ClusterIP Service",
+        "During and after two outages of a load balancer's controller (in the first, a Service's only endpoint is "
+        "replaced; in the second, the Service becomes a ClusterIP Service)",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.SELECT, Pods.SECOND, disruption=CONTROLLER_STOPPED, stuck=AT_VIP, lasts=3.0),
@@ -321,8 +321,8 @@ EVENTS = (
     ),
     Event(
         "node-deleted",
-        "While the Node object of a node without local endpoints is deleted, a Service's only endpoint is replaced, "
-        "and the node registers again",
+        "During and after a time in which a node without local endpoints has no Node object and a Service's only "
+        "endpoint is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
@@ -334,8 +334,8 @@ EVENTS = (
     ),
     Event(
         "node-deleted-vip",
-        "While the Node object of a node without local endpoints is deleted, and it registers again, for a Local "
-        "Service with its only endpoint on another node",
+        "While a node without local endpoints loses its Node object and registers again, for a Local Service with its "
+        "only endpoint on another node",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
@@ -348,7 +348,7 @@ EVENTS = (
     ),
     Event(
         "api-slow",
-        "While every answer of the API server takes seconds, a LoadBalancer's only endpoint is replaced",
+        "While every answer of the API server takes seconds and a LoadBalancer Service's only endpoint is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.SELECT, Pods.SECOND, disruption=Disruption.API_SLOW, lasts=CONTROLLERS),
@@ -390,7 +390,7 @@ TCP_IDLE, TCP_IDLE_LONG = (
     replace(
         streams.TCP_LASTING,
         name=name,
-        sent=f"two exchanges on one TCP connection, {words} apart,",
+        sent=f"two requests on one TCP connection, {words} apart",
         every=seconds,
         count=2,
     )
@@ -417,13 +417,13 @@ ENTRIES = {
     At.BARE_NODE: "the nodePort of a node without local endpoints",
     At.OTHER_NODE: "the nodePort of a third node",
     At.CONTROL_PLANE: "the nodePort of a control plane node",
-    At.SHARED_PORT: "the nodePort of its TCP port",
+    At.SHARED_PORT: "the nodePort of the Service's TCP port",
     At.CLUSTER_IP: "the ClusterIP",
     At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
     At.VIP: "the VIP",
     At.VIP_FROM_NODE: "the VIP from a node",
-    At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300,",
-    At.OUT: "another node, from a pod,",
+    At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
+    At.OUT: "another node, from a pod",
 }
 """What is dialled."""
 
