@@ -6,6 +6,7 @@ from esipp.checks.model import (
     Backends,
     Balancer,
     Claim,
+    Client,
     EntryKind,
     Path,
     Port,
@@ -54,7 +55,7 @@ BALANCERS = {
 PORTS = {
     Port.MAIN: "",
     Port.NAMED: " at the port with a named targetPort",
-    Port.SAME: " at the port with an equal targetPort",
+    Port.SAME: " at the port with the same number as its targetPort",
     Port.HTTP: " at the HTTP port",
 }
 BACKENDS = {
@@ -102,10 +103,14 @@ def _destination(path: Path) -> str:
         EntryKind.SECOND_ADDRESS: ("the nodePort", f" at a second address of {node}"),
         EntryKind.EXTERNAL_IP: (f"an externalIP (the address of {node})", ""),
     }[path.entry.kind]
-    return f"{entry} of {_service(path.service)}{PORTS[path.port]}{where}"
+    return f"{entry} of {_service(path.service, path.client)}{PORTS[path.port]}{where}"
 
 
-def _service(service: Service) -> str:
+def _admitted(ranges: tuple[str, ...], client: Client) -> str:
+    return "this client" if ranges == (client.name,) else "another client"
+
+
+def _service(service: Service, client: Client) -> str:
     types = {ServiceType.CLUSTER_IP: "a ClusterIP", ServiceType.NODE_PORT: "a NodePort"}
     name = f"{types.get(service.type, 'a LoadBalancer')} Service"
     if service.balancer is not Balancer.DEFAULT:
@@ -128,7 +133,7 @@ def _service(service: Service) -> str:
     if service.affinity:
         traits.append("sessionAffinity ClientIP")
     if service.ranges:
-        traits.append(f"loadBalancerSourceRanges for {' and '.join(service.ranges)} only")
+        traits.append(f"loadBalancerSourceRanges that admit only {_admitted(service.ranges, client)}")
     if service.several_ports:
         traits.append("several ports")
     return name + (f" ({', '.join(traits)})" if traits else "")
@@ -136,7 +141,7 @@ def _service(service: Service) -> str:
 
 def _outcome(path: Path, accept: frozenset[AddressClass]) -> str:
     if accept == frozenset(AddressClass):
-        return "the outcome is recorded, whatever it is"
+        return "the check records the outcome and requires nothing"
     if accept <= NO_ANSWER:
         return "the client gets no answer"
     if accept == {AddressClass.CLIENT, AddressClass.NODE}:
@@ -146,7 +151,8 @@ def _outcome(path: Path, accept: frozenset[AddressClass]) -> str:
     host = path.client.vantage is Vantage.NODE
     return {
         AddressClass.CLIENT: "the backend sees " + ("an address of the client's node" if host else CLIENT_ADDRESS),
-        AddressClass.NODE: "the backend sees " + ("an address of another node" if host else "a node's address"),
+        AddressClass.NODE: "the backend sees "
+        + ("an address of a node other than the client's" if host else "a node's address"),
         AddressClass.HAIRPIN: "it sees an address of its own node as the source (hairpin)",
         AddressClass.LOAD_BALANCER: "the backend sees the load balancer's address",
     }[min(accept)]

@@ -80,7 +80,7 @@ EVENTS: Mapping[Kind, Event] = {
         rests=2,
     ),
     Kind.ELSEWHERE: Event(
-        words="on other nodes",
+        words="moved",
         happens="The pod on a node without ready pods becomes ready, and that of another node unready, at once.",
         adds=True,
         removes=True,

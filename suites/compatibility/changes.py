@@ -104,7 +104,9 @@ def from_policy_to_policy() -> Checks:
     """Yield checks of changes from Local to Cluster and back, on load balancers and NodePort Services."""
     away, back = merge("away", **CLUSTER), merge("back", **LOCAL)
     made = chain("round-trip", create(**LB, **LOCAL, **KEPT), away, claim(HAD), back)
-    said = "When a load balancer changes to Cluster, it loses its health-check node port and keeps all other fields"
+    said = (
+        "When a LoadBalancer Service changes to Cluster, it loses its health-check node port and keeps all other fields"
+    )
     rest = {
         "node_port": Same("created"),
         "cluster_ips": Same("created"),
@@ -114,20 +116,24 @@ def from_policy_to_policy() -> Checks:
     wants = taken("away", policy="Cluster", health_port=ABSENT, **rest)
     lost = "a change of the policy changes other fields"
     yield check("change.round-trip.away", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
-    said = "When a load balancer changes to Cluster, another Service can claim its health-check node port at once"
+    said = (
+        "When a LoadBalancer Service changes to Cluster, another Service can claim its health-check node port at once"
+    )
     yield freed("change.round-trip", said, made, taken("away", health_port=ABSENT))
-    said = "When a load balancer returns to Local, it gets a health-check node port and keeps all other fields"
+    said = "When a LoadBalancer Service returns to Local, it gets a health-check node port and keeps all other fields"
     wants = taken("back", policy="Local", health_port=PRESENT, **rest)
     yield check("change.round-trip.back", CORE, said, made, wants, lost, API_ETP, API_HEALTH_PORT, DESIGN_BACKWARD)
     again = merge("back", **LOCAL, healthCheckNodePort=HAD)
     made = chain("round-trip-same-port", create(**LB, **LOCAL), away, again)
-    said = "When a load balancer returns to Local and requests its former health-check node port, it gets that port"
+    said = (
+        "When a LoadBalancer Service returns to Local and requests its former health-check node port, it gets that port"
+    )
     wants = taken("back", policy="Local", health_port=Same("created"))
     ignored = "the API server ignores the request, or believes that the Service itself still holds the port"
     yield check("change.round-trip.same-port", CORE, said, made, wants, ignored, API_HEALTH_PORT, REGISTRY)
     chosen = merge("back", **LOCAL, healthCheckNodePort=FREE_PORT)
     made = chain("round-trip-chosen", FREE, create(**LB, **CLUSTER), chosen)
-    said = "When a load balancer changes to Local and requests a health-check node port, it gets that port"
+    said = "When a LoadBalancer Service changes to Local and requests a health-check node port, it gets that port"
     wants = Taken("back", ((POLICY, "Local"), (HEALTH_PORT, FREE_PORT)))
     yield check(
         "change.to-local.chosen-port",
@@ -161,7 +167,10 @@ def from_policy_to_policy() -> Checks:
         wants = taken(step, policy=policy, **rest)
         yield check(f"change.round-trip-nodeport.{step}", CORE, said, made, wants, lost, API_ETP, DESIGN_BACKWARD)
     made = chain("policy-removed", create(**LB, **LOCAL), merge("removed", externalTrafficPolicy=None), claim(HAD))
-    said = "When a patch removes externalTrafficPolicy, it defaults to Cluster and the health-check node port goes"
+    said = (
+        "When a patch removes externalTrafficPolicy, the policy defaults to Cluster and the Service loses its "
+        "health-check node port"
+    )
     wants = taken("removed", policy="Cluster", health_port=ABSENT)
     half = "the Service keeps a part of Local"
     yield check("change.policy-removed", CORE, said, made, wants, half, API_ETP, REGISTRY)
@@ -176,11 +185,17 @@ def to_external_name() -> Checks:
     """Yield checks of a load balancer that becomes an ExternalName Service: all its fields are cleared."""
     edit = merge("changed", type="ExternalName", externalName="esipp.example", clusterIP=None)
     made = chain("loadbalancer-to-externalname", create(**LB, **LOCAL, **KEPT), BALANCED, edit, claim(HAD))
-    said = "When a load balancer with Local becomes an ExternalName Service, it loses all fields of its policy and type"
+    said = (
+        "When a LoadBalancer Service with Local becomes an ExternalName Service, it loses all fields of its policy and "
+        "type"
+    )
     none = {"policy": ABSENT, "health_port": ABSENT, "node_port": ABSENT, "balancer_class": ABSENT, "ingress": ABSENT}
     wants = taken("changed", **none, cluster_ips=ABSENT, internal=ABSENT)
     yield check("change.loadbalancer-to-externalname", CORE, said, made, wants, UNUSABLE, API_EXTERNAL_NAME, REGISTRY)
-    said = "When a load balancer becomes an ExternalName Service, another Service can claim its health-check node port"
+    said = (
+        "When a LoadBalancer Service becomes an ExternalName Service, another Service can claim its health-check node "
+        "port"
+    )
     yield freed("change.loadbalancer-to-externalname", said, made, taken("changed", health_port=ABSENT))
 
 

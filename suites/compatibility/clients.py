@@ -54,7 +54,7 @@ EDITS = {
         REGISTRY,
     ),
     "apply": (
-        "A server-side apply of another field by another manager",
+        "A server-side apply of another field by another field manager",
         Step("edited", Verb.APPLY, {"spec": {"ports": [PORT]}}, manager="esipp-other", force=True),
         SERVER_SIDE_APPLY,
     ),
@@ -154,7 +154,10 @@ def server_side_apply() -> Checks:
     without = {name: value for name, value in mine.body["spec"].items() if name != "externalTrafficPolicy"}
     gives_up = Step("given-up", Verb.APPLY, {"spec": without}, manager="esipp-owner")
     made = chain("apply-given-up", mine, gives_up)
-    said = "When the only manager of a policy stops applying it, it becomes Cluster and the health-check node port goes"
+    said = (
+        "When the only manager of a policy stops applying it, the policy becomes Cluster and the Service loses its "
+        "health-check node port"
+    )
     wants = (taken("given-up", policy="Cluster", health_port=ABSENT, node_port=Same("created")),)
     stays = "a policy that no manager requests remains, or a part of it"
     yield check("client.apply-given-up", CORE, said, made, wants, stays, SERVER_SIDE_APPLY, API_ETP)
@@ -182,7 +185,10 @@ def updates_by_old_clients() -> Checks:
 
     given = (taken("edited", **CHANGED),)
     made = dropping("drops-both", *both, then=(claim(HAD),))
-    said = "An update without policy and health-check node port succeeds: Cluster, and the port goes"
+    said = (
+        "An update without policy and health-check node port succeeds: the policy becomes Cluster, and the Service "
+        "loses the port"
+    )
     wants = taken("edited", policy="Cluster", health_port=ABSENT)
     half = "old clients cannot edit the Service, or leave it with a part of Local"
     yield check("client.drops-both", CORE, said, made, wants, half, UPDATES, API_ETP, REGISTRY, given=given)
@@ -193,18 +199,27 @@ def updates_by_old_clients() -> Checks:
     cut = "the update interrupts clients of the Service"
     yield check("client.drops-both.rest", CORE, said, made, wants, cut, API_NODE_PORT, REGISTRY, given=given)
     made = dropping("drops-policy", POLICY)
-    said = "An update with the health-check node port but without the policy succeeds: Cluster, and the port goes"
+    said = (
+        "An update with the health-check node port but without the policy succeeds: the policy becomes Cluster, and "
+        "the Service loses the port"
+    )
     wants = taken("edited", policy="Cluster", health_port=ABSENT)
     yield check("client.drops-policy", EXTENDED, said, made, wants, half, UPDATES, REGISTRY, given=given)
     made = dropping("drops-ports", HEALTH_PORT, NODE_PORT, "spec.clusterIP", CLUSTER_IPS)
-    said = "After an update without allocated values, the Service has all of them, including the health-check node port"
+    said = (
+        "After an update without allocated values, the Service still has all of them, including the health-check node "
+        "port"
+    )
     wants = taken(
         "edited", policy="Local", health_port=Same("created"), node_port=Same("created"), cluster_ips=Same("created")
     )
     moves = "an edit of another field changes the ports"
     yield check("client.drops-allocated", CORE, said, made, wants, moves, API_HEALTH_PORT, REGISTRY, given=given)
     made = dropping("drops-internal", INTERNAL)
-    said = "An update without internalTrafficPolicy succeeds: it defaults to Cluster, and externalTrafficPolicy stays"
+    said = (
+        "An update without internalTrafficPolicy succeeds: the field defaults to Cluster, and externalTrafficPolicy "
+        "does not change"
+    )
     wants = taken("edited", internal="Cluster", policy="Local", health_port=Same("created"))
     mixed = "one policy changes with the other"
     yield check("client.drops-internal-policy", CORE, said, made, wants, mixed, UPDATES, API_ITP, KEP_2086, given=given)
@@ -216,7 +231,8 @@ def updates_by_old_clients() -> Checks:
     off = create(**OURS, allocateLoadBalancerNodePorts=False)
     made = dropping("drops-allocate", ALLOCATE, since=off)
     said = (
-        "An update without allocateLoadBalancerNodePorts succeeds: it defaults to true, and the Service gets a nodePort"
+        "An update without allocateLoadBalancerNodePorts succeeds: the field defaults to true, and the Service gets a "
+        "nodePort"
     )
     wants = taken("edited", allocate=True, node_port=PRESENT, policy="Local", health_port=Same("created"))
     none = "the API server does not default a field that was set before"
@@ -226,11 +242,13 @@ def updates_by_old_clients() -> Checks:
     stale = Step("edited", Verb.UPDATE, SET, since="created", alone=True)
     steps = (create(**LB, **CLUSTER), merge("meanwhile", **LOCAL), stale, Step("after", Verb.LOOK))
     made = chain("stale", *steps)
-    said = "A write of a Service as it was before another client set Local reports a conflict"
+    said = "An update with the resourceVersion from before another client set Local reports a conflict"
     conflict = Refused("edited", (409,), ("Conflict",))
     undone = "a client with an old copy of the Service reverts the policy"
     yield check("client.stale", CORE, said, made, conflict, undone, UPDATES)
-    said = "A stale write leaves policy and health-check node port as the other client set them"
+    said = (
+        "An update with an outdated resourceVersion leaves policy and health-check node port as another client set them"
+    )
     wants = taken("after", policy="Local", health_port=Same("meanwhile"))
     yield check("client.stale.unchanged", CORE, said, made, wants, undone, UPDATES)
 

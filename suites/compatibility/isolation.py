@@ -40,18 +40,23 @@ ENTRIES = {
     At.BARE_NODE: "the nodePort of {service} on a node without local endpoints",
     At.VIP: "the VIP of {service}",
 }
-ANSWERED = "under Local the pod sees the client's own address, under Cluster the client gets an answer"
+ANSWERED = "Under Local the pod sees the client's own address; under Cluster the client gets an answer"
 NEW_POLICY = {
     At.ENDPOINT_NODE: ANSWERED,
-    At.BARE_NODE: "under Local the client gets no answer, under Cluster it gets one",
+    At.BARE_NODE: "Under Local the client gets no answer; under Cluster it gets one",
     At.VIP: ANSWERED,
 }
-ON_BARE = "and the node either rewrites the source to its own address or does not answer"
+NEVER = "It never comes from another Service's pod, and never shows {address}"
+OF_NO_ACCEPTING_NODE = NEVER.format(address="a third address or that of a node that did not accept the connection")
+ON_BARE = (
+    NEVER.format(address="a third address")
+    + ". The node either rewrites the source to its own address or does not answer"
+)
 
 ENTRY_CLAIMS: dict[PolicyClaim, Requirement] = {
     PolicyClaim.SETTLES: Requirement(
         "When externalTrafficPolicy changes, new connections to {entry} follow the new policy within 30 s and until "
-        "the next change: {new_policy}",
+        "the next change. {new_policy}",
         "follows the new policy within 30 s, and stays so",
         "nodes ignore policy changes of existing Services, or some do; a node without local endpoints still serves "
         "after the return to Local; the load balancer does not follow",
@@ -59,23 +64,22 @@ ENTRY_CLAIMS: dict[PolicyClaim, Requirement] = {
     ),
     PolicyClaim.PROMPT: Requirement(
         f"When externalTrafficPolicy changes, new connections to {{entry}} follow the new policy from {PROMPT:.0f} s "
-        "after the API server accepted the change: {new_policy}",
+        "after the API server accepted the change. {new_policy}",
         f"follows the new policy within {PROMPT:.0f} s",
         "a node follows the old policy for seconds after each change: it rewrites, serves or drops",
         (DESIGN_BACKWARD, API_ETP, PROXIER),
         Level.EXTENDED,
     ),
     PolicyClaim.REWRITES: Requirement(
-        "When externalTrafficPolicy changes to Cluster, the node that accepts connections to {entry} rewrites their "
-        "source within 30 s, and every time until the next change",
+        "When externalTrafficPolicy changes to Cluster, the node that accepts connections to {entry} rewrites the "
+        "source of each one within 30 s and until the next change",
         "an address of the node that accepted it, within 30 s",
         "rules of Local remain next to those of Cluster",
         (PROXIER, E2E_LOAD_BALANCERS),
         Level.EXTENDED,
     ),
     PolicyClaim.OTHERWISE: Requirement(
-        "While externalTrafficPolicy changes, every answer at {entry} follows one of the two policies: no third "
-        "address, no other Service's pod, {wrong_node}",
+        "While externalTrafficPolicy changes, every answer at {entry} follows one of the two policies. {never}",
         "only what one of the two policies allows",
         "rules of both policies apply together for a moment: a node forwards connections without rewriting, "
         "masquerades them with another address, or returns to the old policy",
@@ -140,9 +144,9 @@ KEPT_CLAIMS: dict[At, Requirement] = {
         Level.EXTENDED,
     ),
 }
-ISOLATED = "{claim} This holds while other Services over the same pods change their policy."
+ISOLATED = "{claim} This holds while other Services with the same pods change their policy."
 ISOLATED_HEALTH = (
-    "While other Services over the same pods change their policy, the health check of an unchanged Local Service "
+    "While other Services with the same pods change their policy, the health check of an unchanged Local Service "
     "answers {status} on {node}, every time."
 )
 
@@ -275,7 +279,7 @@ def changed(
         "service": SERVICES[service],
         "entry": ENTRIES[at].format(service=SERVICES[service]) if at else "",
         "new_policy": NEW_POLICY[at] if at else "",
-        "wrong_node": ON_BARE if at is At.BARE_NODE else "no address of a node that did not accept the connection",
+        "never": ON_BARE if at is At.BARE_NODE else OF_NO_ACCEPTING_NODE,
     }
     where = f"{service.value}.{family.value.lower()}" + (f".{at.value}" if at else "")
     return Check(

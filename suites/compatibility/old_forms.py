@@ -63,20 +63,20 @@ def against_fields() -> Checks:
                 made = chain(
                     f"but-{name}", create(annotations={traffic: value}, **base, **spec), Step("later", Verb.LOOK)
                 )
-                said = f"On {WHO[kind]} with {stage} annotation {value} and field {policy}, the field counts"
+                said = f"On {WHO[kind]} with {stage} annotation {value} and field {policy}, the field takes precedence"
                 fields = {"policy": policy, "health_port": health}
                 wants = (taken("created", **fields), taken("later", **fields))
                 yield check(f"old.{stage}.{value.lower()}.{kind}", CORE, said, made, wants, EFFECT, *OLD_FORMS, API_ETP)
         notes = {traffic: "OnlyLocal", port: Ref("other", "port", text=True)}
         asked = create(annotations=notes, **LB, **LOCAL, healthCheckNodePort=FREE_PORT)
         made = chain(f"{stage}-two-ports", FREE, Step("other", Verb.FREE), asked)
-        said = f"When {stage} annotation and field name different health-check ports, the field counts"
+        said = f"When {stage} annotation and field name different health-check ports, the field takes precedence"
         wants = (Taken("created", ((HEALTH_PORT, FREE_PORT),)),)
         yield check(f"old.{stage}.two-ports", CORE, said, made, wants, EFFECT, *OLD_FORMS, API_HEALTH_PORT)
         notes = {traffic: "Nonsense", port: "no port"}
         for kind, base in KINDS.items():
             made = chain(f"{stage}-nonsense-{kind}", create(annotations=notes, **base))
-            said = f"The API server accepts values in the {stage} annotations on {WHO[kind]} that were never valid"
+            said = f"The API server accepts values that were never valid in the {stage} annotations on {WHO[kind]}"
             wants = (
                 Taken("created", ((POLICY, "Cluster"), (HEALTH_PORT, ABSENT), (ANNOTATION + traffic, "Nonsense"))),
             )

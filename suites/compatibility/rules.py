@@ -165,7 +165,8 @@ def health_ports() -> Checks:
     twice = "two independent allocators give the same port to two Services"
     yield check("health-port.is-a-nodeport", CORE, said, made, wants, twice, API_HEALTH_PORT, REGISTRY)
     said = (
-        "For a health-check node port that is another Service's nodePort, the error is a failed allocation (internal)"
+        "When the API server refuses a health-check node port that is another Service's nodePort, it returns an "
+        "internal error: the allocation failed"
     )
     wants = Refused("claimed", (500,), ("InternalError",), ("failed to allocate requested HealthCheck NodePort",))
     yield check(
@@ -197,7 +198,7 @@ def load_balancers_only() -> Checks:
         wants = invalid("created", ONLY_BALANCED)
         yield check(f"{field}.nodeport.words", EXTENDED, said, made, wants, "the message does not say why", VALIDATION)
     made = chain("ranges", create(**LB, loadBalancerSourceRanges=["192.0.2.0/24", "2001:db8::/32"]))
-    said = "A load balancer keeps loadBalancerSourceRanges of both families unchanged"
+    said = "A LoadBalancer Service keeps loadBalancerSourceRanges of both IP families unchanged"
     wants = taken("created", ranges=["192.0.2.0/24", "2001:db8::/32"])
     yield check("source-ranges.kept", CORE, said, made, wants, "the API server loses or changes the ranges", API_RANGES)
     for name, value in (("address", "192.0.2.1"), ("prefix", "192.0.2.0/33")):
@@ -220,7 +221,7 @@ def load_balancers_only() -> Checks:
     )
     for name, verb, value in (("changed", "change", ANOTHER_CLASS), ("removed", "remove", None)):
         made = chain(f"class-{name}", create(**LB), merge("edited", loadBalancerClass=value))
-        said = f"The API server refuses to {verb} the loadBalancerClass of a load balancer"
+        said = f"The API server refuses to {verb} the loadBalancerClass of a LoadBalancer Service"
         changes = "another implementation takes over a load balancer while the first one still serves it"
         yield from refusal(
             f"class.{name}",
@@ -264,7 +265,7 @@ def node_ports_of_load_balancers() -> Checks:
         API_ALLOCATE,
         KEP_1864,
     )
-    said = "A load balancer with Local gets a health-check node port even without nodePorts"
+    said = "A LoadBalancer Service with Local gets a health-check node port even without nodePorts"
     wants = taken("created", policy="Local", health_port=PRESENT)
     no_check = "load balancers without nodePorts cannot find the nodes with endpoints"
     yield check("allocate.off.health-port", CORE, said, made, wants, no_check, API_ALLOCATE, KEP_1864, API_HEALTH_PORT)
@@ -276,7 +277,7 @@ def node_ports_of_load_balancers() -> Checks:
         "allocate.off.chosen", CORE, said, made, wants, "the API server drops the user's choice", API_ALLOCATE, KEP_1864
     )
     made = chain("allocate-turned-off", create(**LB), merge("off", allocateLoadBalancerNodePorts=False))
-    said = "A load balancer keeps its nodePorts when allocateLoadBalancerNodePorts becomes false"
+    said = "A LoadBalancer Service keeps its nodePorts when allocateLoadBalancerNodePorts becomes false"
     wants = taken("off", allocate=False, node_port=Same("created"))
     yield check(
         "allocate.turned-off",
@@ -291,7 +292,7 @@ def node_ports_of_load_balancers() -> Checks:
     )
     off = create(**LB, allocateLoadBalancerNodePorts=False)
     made = chain("allocate-turned-on", off, merge("on", allocateLoadBalancerNodePorts=True))
-    said = "A load balancer gets nodePorts when allocateLoadBalancerNodePorts becomes true"
+    said = "A LoadBalancer Service gets nodePorts when allocateLoadBalancerNodePorts becomes true"
     wants = taken("on", allocate=True, node_port=PRESENT)
     yield check(
         "allocate.turned-on",

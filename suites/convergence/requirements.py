@@ -7,14 +7,15 @@ from suites.references import *
 
 SUITE = "convergence"
 
-WHILE = f"While endpoints of a Local Service change ({', '.join(event.words for event in EVENTS.values())})"
+HOW = f"({', '.join(event.words for event in EVENTS.values())})"
+WHILE = f"While endpoints of a Local Service change {HOW}"
 FIRST_FAMILY = " (in the Service's first family)"
 
 REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
     What.STEERS: (
         f"{WHILE}, the load balancer eventually follows. It sends traffic to every node that gains its first endpoint, "
         "if it uses all nodes at once or that node is the only one. It stops sending traffic to every node that loses "
-        "its last endpoint. Without endpoint changes it loses no more requests than a control straight to the nodes.",
+        "its last endpoint. While no endpoint changes, it loses no more requests than a control that dials the nodes.",
         DESIGN_TIMES, DESIGN_BLACKHOLE,
     ),
     What.PLACE: (
@@ -27,13 +28,14 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
     ),
     What.BLACK_HOLE: (
         "When a node loses its last endpoint, requests through the VIP are lost for at most (N+1) x health check "
-        "period after the node first answers 503. The lag of the node itself has a check of its own. The bound comes "
-        "from --bound, or from N and period of the profile; the report also shows what the load balancer reports.",
+        "period after the node first answers 503. Another check limits the delay of the node itself. The bound "
+        "comes from --bound, or from N and period of the profile. The report also shows what the load balancer "
+        "reports.",
         DESIGN_BOUND,
     ),
     What.NO_LOSS: (
-        "When the last pod of a node is deleted and still serves until the load balancer has left the node, no request "
-        "through the VIP is lost: the node answers 503 and still serves.",
+        "When the last pod of a node is deleted and still serves until the load balancer stops using the node, no "
+        "request through the VIP is lost: the node's health check says 503 and the node still serves.",
         KEP_1669, DESIGN_BLACKHOLE,
     ),
     What.BALANCE: (
@@ -46,7 +48,7 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         DESIGN_TIMES,
     ),
     What.TIMES_DOWN: (
-        "Records the time from the end or unreadiness of a node's last pod to the last request through that node, "
+        "Records the time after a node's last pod ends or becomes unready, until the last request through that node, "
         "including lost requests.",
         DESIGN_TIMES,
     ),
@@ -55,7 +57,8 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         DESIGN_TIMES, SERVICE_HEALTH,
     ),
     What.OTHERS: (
-        f"{WHILE} of other nodes, the health check of every node that never has a pod says 503 all the time.",
+        f"While endpoints of a Local Service on other nodes change {HOW}, the health check of every node that never "
+        "has a pod says 503 all the time.",
         DESIGN_HEALTH, SERVICE_HEALTH,
     ),
     What.PATH: (
@@ -64,11 +67,12 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         DESIGN_BLACKHOLE, API_ETP,
     ),
     What.HEALTH_PROMPT: (
-        f"{WHILE}, the health check of each node follows every EndpointSlice within {PROMPT:.0f} s.",
+        f"{WHILE}, the health check of each node follows every change of an EndpointSlice within {PROMPT:.0f} s.",
         SYNC_PERIOD, DESIGN_TIMES,
     ),
     What.PATH_PROMPT: (
-        f"{WHILE}, the nodePort of each node follows every EndpointSlice within {PROMPT:.0f} s{FIRST_FAMILY}.",
+        f"{WHILE}, the nodePort of each node follows every change of an EndpointSlice within {PROMPT:.0f} s"
+        f"{FIRST_FAMILY}.",
         SYNC_PERIOD, DESIGN_BLACKHOLE,
     ),
     What.VIEW_LOCAL: (
@@ -76,11 +80,11 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         AZURE, DESIGN_TIMES,
     ),
     What.VIEW_CLUSTER: (
-        "For a Cluster Service over the same pods, the load balancer reports all its nodes as healthy.",
+        "For a Cluster Service with the same pods, the load balancer reports all its nodes as healthy.",
         AZURE,
     ),
     What.FREED: (
-        "When that Cluster Service is deleted, the load balancer releases its VIPs.",
+        "When a Cluster Service is deleted, the load balancer releases its VIPs.",
         CLOUD_PROVIDER,
     ),
 }  # fmt: skip

@@ -17,8 +17,8 @@ POLICIES = {
 
 UNDER = "of a Service with externalTrafficPolicy {policy}"
 REQUIREMENTS = {
-    What.PORT: f"Health checks {UNDER} ask the port that the load balancer's profile names",
-    What.PATH: f"Health checks {UNDER} ask for the path that the load balancer's profile names",
+    What.PORT: f"Health checks {UNDER} use the port that the load balancer's profile names",
+    What.PATH: f"Health checks {UNDER} request the path that the load balancer's profile names",
     What.SOURCE: f"Health checks {UNDER} come from the addresses that the load balancer's profile names",
     What.PERIOD: f"The load balancer probes each node {UNDER} as often as its profile says",
     What.DESTINATION: f"Packets {UNDER} reach nodes with the destination that the load balancer's profile names",

@@ -8,7 +8,7 @@ from suites.references import *
 from suites.requirement import Requirement
 
 # ---------------------------------------------------------------------------------------------------- single answers
-_SERVES = "A node with a ready local endpoint answers the health check of every client with 200"
+_SERVES = "A node with a ready local endpoint answers every client's health check with 200"
 _BARE = "A node without a ready local endpoint answers the health check with 503, and does not stay silent"
 STATUS: dict[tuple[Situation, bool], tuple[str, *tuple[Reference, ...]]] = {
     (Situation.ONE_POD, True): (_SERVES, DESIGN_HEALTH, TUTORIAL_LB),
@@ -48,7 +48,7 @@ AT_VIP = "Records whether the VIP also answers the health check, as the design a
 ANY_WAY = "The health check gives the same answer for any path and any method"
 CONTRACT: dict[About, tuple[str, *tuple[Reference, ...]]] = {
     About.DOCUMENT: (
-        "The answer is application/json and names the Service and its namespace, with 200 and with 503",
+        "The health check answers with application/json that names the Service and its namespace, for 200 as for 503",
         SERVICE_HEALTH,
     ),
     About.COUNT: (
@@ -56,9 +56,9 @@ CONTRACT: dict[About, tuple[str, *tuple[Reference, ...]]] = {
         SERVICE_HEALTH,
         DESIGN_HEALTH,
     ),
-    About.PROXY: ("serviceProxyHealthy is true, so the service proxy keeps up with changes", PROXY_HEALTHY),
+    About.PROXY: ("serviceProxyHealthy is true: the service proxy keeps up with changes", PROXY_HEALTHY),
     About.WEIGHT: (
-        "X-Load-Balancing-Endpoint-Weight is the number of ready local endpoints, with 200 and with 503",
+        "X-Load-Balancing-Endpoint-Weight is the number of ready local endpoints, for 200 as for 503",
         HEALTH_WEIGHT,
     ),
 }
@@ -73,8 +73,9 @@ NO_PROXY_HEALTH = (
     ),
 )
 TRUTH = {
-    True: "When a node's health check says 200, the same client gets an answer from its nodePort at the same time",
-    False: "When a node's health check says 503, the same client gets no answer from its nodePort at the same time",
+    True: "When the health check of a node says 200, the node's nodePort answers the same client at the same time",
+    False: "When the health check of a node says 503, the node's nodePort does not answer the same client at the same "
+    "time",
 }
 PLACES = {
     Place.ENDPOINT_NODE: "of the endpoint node",
@@ -252,8 +253,8 @@ LIFE_CYCLE: dict[str, Requirement] = {
         (API_HEALTH_PORT, ALLOCATION),
     ),
     "kept": Requirement(
-        "Some time after such edits, the Service still has its original health-check node port, and every node "
-        "answers on it",
+        "Some time after updates, patches and applies, the Service still has its original health-check node port, and "
+        "every node answers on it",
         "the same port, answered on every node",
         "the port changes with an edit of the Service, or some time later",
         (API_HEALTH_PORT, ALLOCATION),
@@ -271,13 +272,13 @@ LIFE_CYCLE: dict[str, Requirement] = {
         (API_HEALTH_PORT, ALLOCATION),
     ),
     "claimable": Requirement(
-        "Another Service can claim a freed health-check node port, and nodes then answer with its name",
+        "Another Service can claim a freed health-check node port, and nodes then answer with the new Service's name",
         "the new Service's health check on every node",
         "the API server does not free the port, or a node keeps the old listener",
         (API_HEALTH_PORT, ALLOCATION),
     ),
     "freed-by-type": Requirement(
-        "A change from type LoadBalancer removes the health-check node port, and every node closes it",
+        "A change from type LoadBalancer to another type removes the health-check node port, and every node closes it",
         "no port, refused on every node",
         "a node keeps the port open after the change of type",
         (API_HEALTH_PORT, ALLOCATION),
@@ -296,7 +297,7 @@ LIFE_CYCLE: dict[str, Requirement] = {
         Level.EXTENDED,
     ),
     "collision-words": Requirement(
-        "When the API server refuses a port in use, the message says so",
+        "When the API server refuses a health-check node port that is in use, the message says so",
         "a message about the failed allocation",
         "the message does not say why",
         (ALLOCATION,),

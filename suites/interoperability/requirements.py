@@ -73,8 +73,8 @@ def scenario_check(
 
 # ------------------------------------------------------------------------------------------------------- isolation
 _MEANWHILE = (
-    "Meanwhile another Local Service on the same nodes changes: its pods become unready and ready, its policy becomes "
-    "Cluster, and it is deleted, recreated with its old health-check node port, and deleted"
+    "Meanwhile another Local Service on the same nodes changes: its pods become unready and ready, and its policy "
+    "becomes Cluster. Then it is deleted, recreated with its old health-check node port, and deleted again."
 )
 NEIGHBOURS = {
     ("status", True): Requirement(
@@ -118,8 +118,8 @@ NEIGHBOURS = {
     ),
 }
 KEPT = Requirement(
-    "A Service keeps its health-check node port, nodePort, ClusterIPs and all other fields while another Service's "
-    "policy changes and that Service is deleted and recreated",
+    "A Service keeps its health-check node port, nodePort, ClusterIPs and all other fields while another Service "
+    "changes its policy, is deleted and is recreated",
     "unchanged",
     "the API server gives its ports to another Service, or a controller writes to the wrong Service",
     (API_HEALTH_PORT, API_NODE_PORT),
@@ -147,7 +147,7 @@ MANY = {
         (API_ETP, TUTORIAL),
     ),
     "rewritten": Requirement(
-        f"{_MANY} every {{kind}} shows the pod a node's address for connections to {{node}}",
+        f"{_MANY} the pod sees a node's address in connections to every {{kind}} on {{node}}",
         "a node's address, for every Service",
         "with many Services, some Cluster Services get the rules of Local",
         (TUTORIAL, PROXIER),
@@ -167,7 +167,7 @@ MANY = {
         Level.EXTENDED,
     ),
     "distinct": Requirement(
-        f"{_MANY} each has unique ports on the nodes",
+        f"{_MANY} no two of them have the same port on the nodes",
         "every port once",
         "the API server allocates some ports twice when many are created at once",
         (API_NODE_PORT, API_HEALTH_PORT),
@@ -191,7 +191,7 @@ MANY = {
 _NAME = "For {client}, the fully qualified name of"
 NAMES = {
     "clusterip": Requirement(
-        f"{_NAME} a Service resolves to exactly its ClusterIP of that family",
+        f"{_NAME} a Service resolves to exactly its ClusterIP of the requested IP family",
         "exactly its ClusterIP",
         "DNS returns outdated, wrong or no addresses, or some nodes do not reach it",
         (
@@ -200,26 +200,28 @@ NAMES = {
         ),
     ),
     "headless": Requirement(
-        f"{_NAME} a headless Service resolves to exactly the addresses of its ready pods",
+        f"{_NAME} a headless Service resolves to exactly the addresses of its ready pods in the requested IP family",
         "exactly its ready pods' addresses",
         "DNS returns pods that are not ready, or omits ready ones",
         (DNS, DNS_SPECIFICATION, API_HEADLESS),
     ),
     "published": Requirement(
-        f"{_NAME} a headless Service with publishNotReadyAddresses resolves to the addresses of all its pods",
+        f"{_NAME} a headless Service with publishNotReadyAddresses resolves to the addresses of all its "
+        "pods in the requested IP family",
         "exactly all its pods' addresses",
         "DNS omits pods that are not ready despite publishNotReadyAddresses",
         (DNS, DNS_SPECIFICATION, API_NOT_READY),
     ),
     "balancer": Requirement(
-        f"{_NAME} a LoadBalancer Service with Local resolves to its ClusterIP and not to its VIP, so pods bypass load "
-        "balancer and policy",
+        f"{_NAME} a LoadBalancer Service with Local resolves to its ClusterIP and not to its VIP, so pods bypass the "
+        "load balancer and the policy",
         "exactly its ClusterIP",
         "DNS returns the load balancer's address inside the cluster",
         (DNS, DNS_SPECIFICATION, DESIGN_INTEROP),
     ),
     "namespace": Requirement(
-        "For {client}, the name of a Service with its namespace resolves to exactly its ClusterIP of that family",
+        "For {client}, the name SERVICE.NAMESPACE resolves to exactly the Service's ClusterIP of the requested IP "
+        "family",
         "exactly its ClusterIP",
         "the search domains of pods lack the one for Services",
         (
@@ -228,7 +230,8 @@ NAMES = {
         ),
     ),
     "short": Requirement(
-        "For {client} in the same namespace, the name of a Service resolves to exactly its ClusterIP of that family",
+        "For {client}, the bare name of a Service in the pod's own namespace resolves to exactly its ClusterIP of the "
+        "requested IP family",
         "exactly its ClusterIP",
         "the search domains of pods lack the one for their namespace",
         (

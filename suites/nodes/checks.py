@@ -54,7 +54,7 @@ WITHOUT_SCTP = (Entrance.LOOPBACK, Entrance.SERVICE_PORT)
 SHOWN_BY = {Requires.RESENT: (Protocol.TCP,), Requires.COPIES: (Protocol.UDP, Protocol.SCTP)}
 """The protocols that show it, if not all do: only TCP sends a first packet again, and a doubled segment is dropped."""
 
-NAMES = {OUTSIDE: "a client outside", OUTSIDE_ROUTED: "a client outside, behind a router,"}
+NAMES = {OUTSIDE: "a client outside", OUTSIDE_ROUTED: "a client outside behind a router"}
 
 OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
     (Entrance.NODE_PORT, CLUSTER, Requires.ANSWERS): Requirement(
@@ -83,7 +83,7 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         (API_ETP, TUTORIAL_NODE_PORT, DESIGN_SOURCE_IP),
     ),
     (Entrance.NODE_PORT, LOCAL, Requires.OWN_ENDPOINT): Requirement(
-        "Under Local, every node sends traffic from outside to its own endpoints only, although other nodes have some.",
+        "Under Local, every node sends traffic from outside only to its own endpoints, not to those of other nodes.",
         "answers only from endpoints of the dialled node",
         "a node sends traffic to an endpoint of another node although it has one of its own",
         (API_ETP,),
@@ -116,35 +116,35 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         Level.EXTENDED,
     ),
     (Entrance.NODE_PORT, LOCAL, Requires.COPIES): Requirement(
-        "Under Local, every node sends each packet to one endpoint, once.",
+        "Under Local, every node sends each packet to one endpoint and only once.",
         "one answer to each request at every node",
         "a node doubles packets on their way to its endpoints",
         (VIRTUAL_IPS,),
         Level.EXTENDED,
     ),
     (Entrance.NODE_PORT, CLUSTER, Requires.RESENT): Requirement(
-        "Every sampled node takes new connections at its nodePorts at the first SYN, as it does without a Service.",
+        "Every sampled node accepts new connections at its nodePorts at the first SYN, as it does without a Service.",
         "as few repeated SYNs at every node as without a Service",
         "a node drops some of the SYNs to its nodePorts, so that these connections take a second longer",
         (VIRTUAL_IPS, RETRANSMISSION),
         Level.EXTENDED,
     ),
     (Entrance.OTHER_ADDRESS, CLUSTER, Requires.ANSWERS): Requirement(
-        "Every further address of a node answers at nodePorts as its first one does.",
+        "Every additional address of a node answers at nodePorts like its first address.",
         "an answer at every address; the source is the client or a node",
         "a node does not serve nodePorts at one of its addresses",
         (API_NODE_PORT, PROXIER),
         Level.EXTENDED,
     ),
     (Entrance.OTHER_ADDRESS, LOCAL, Requires.SOURCE): Requirement(
-        "Every further address of a node with a local endpoint preserves the client's address under Local.",
+        "Every additional address of a node with a local endpoint preserves the client's address under Local.",
         "the client's own address at every address",
         "a node rewrites the client's address, or drops its traffic, at one of its addresses",
         (API_ETP, PROXIER),
         Level.EXTENDED,
     ),
     (Entrance.EXTERNAL_IP, CLUSTER, Requires.ANSWERS): Requirement(
-        "The ExternalIP of every node answers {client} at nodePorts as its InternalIP does.",
+        "The ExternalIP of every node answers {client} at nodePorts like its InternalIP.",
         "an answer at every ExternalIP, from the client or a node",
         "a node does not serve nodePorts at its ExternalIP, where clients outside of its network dial",
         (NODE_ADDRESSES, API_NODE_PORT, PROXIER),
@@ -158,7 +158,7 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         Level.EXTENDED,
     ),
     (Entrance.EXTERNAL_IP, LOCAL, Requires.SILENT): Requirement(
-        "The ExternalIP of no node without a local endpoint answers {client} under Local.",
+        "Under Local, no node without a local endpoint answers {client} at its ExternalIP.",
         "no answer at the ExternalIP of every node without an endpoint",
         "a node without an endpoint forwards traffic that came to its ExternalIP",
         (NODE_ADDRESSES, API_ETP, PROXIER),
@@ -179,7 +179,8 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         Level.EXTENDED,
     ),
     (Entrance.SERVICE_PORT, LOCAL, Requires.UNSERVED): Requirement(
-        "No sampled node serves the port of a Service with a VIP at its own address, unless that is announced.",
+        "No sampled node serves the port of a LoadBalancer Service at its own address, unless that address is an "
+        "announced VIP.",
         "no answer of the Service's endpoints at addresses of nodes",
         "nodes forward the port of a load balancer at all of their addresses, announced or not",
         (API_STATUS, NODES_NOT_ANNOUNCED),
@@ -230,27 +231,27 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         (API_ETP,),
     ),
     (Entrance.VIP, CLUSTER, Requires.EVEN): Requirement(
-        "Under Cluster, connections to the VIP are distributed evenly over all endpoints.",
+        "Under Cluster, the VIP distributes connections evenly over all endpoints.",
         "equal shares, within what chance allows",
         "an endpoint gets more or fewer connections than others",
         (API_ETP,),
         Level.EXTENDED,
     ),
     (Entrance.VIP, LOCAL, Requires.SHARES): Requirement(
-        "Under Local, the share of each node at the VIP is recorded: load balancers may choose nodes as they like.",
+        "Records how the VIP distributes connections over nodes under Local: load balancers may choose nodes freely.",
         "nothing required: the result is recorded",
         "",
         (DESIGN_BALANCE,),
         Level.RECORD,
     ),
     (Entrance.VIP, CLUSTER, Requires.EVERY_ADDRESS): Requirement(
-        "Under Cluster, every announced address of a Service answers as the first one does.",
+        "Under Cluster, every announced address of a Service answers like the first one.",
         "an answer at every announced address, with a source as at the first",
         "an announced address does not answer, or shows another kind of source",
         (API_STATUS, API_ETP),
     ),
     (Entrance.VIP, LOCAL, Requires.EVERY_ADDRESS): Requirement(
-        "Under Local, every announced address of a Service answers and preserves the source as the first one does.",
+        "Under Local, every announced address of a Service answers and preserves the source like the first one.",
         "an answer at every announced address, with a source as at the first",
         "an announced address does not answer, or rewrites the source",
         (API_STATUS, API_ETP),
@@ -272,7 +273,7 @@ OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
         Level.EXTENDED,
     ),
     (Entrance.ADDRESSES, Requires.FAMILY): Requirement(
-        "Every node that can run pods has an InternalIP of each family that Services have and other nodes serve.",
+        "Every node that can run pods has an InternalIP of each IP family that Services and other nodes have.",
         "an InternalIP at every node",
         "a node lacks the family: no Service of this family can be reached at it",
         (DUAL_STACK_NODES,),

@@ -16,34 +16,34 @@ from suites.requirement import Requirement
 
 REQUIREMENTS = {
     Aspect.FIRST: Requirement(
-        "The first connections over {way}, made as soon as the Services are there, show the same source as all others.",
+        "The first connections over {way}, made as soon as the Services exist, show the same source as all later ones.",
         "the source that the check of each path requires",
         "the first connections of a client take another way than later ones, and their source is rewritten",
         (API_ETP, TUTORIAL),
     ),
     Aspect.LATE: Requirement(
-        "Over {way} no more answers are late than without a Service: the data plane drops or delays no packets.",
+        "Over {way}, as few answers are late as without a Service: the data plane neither drops nor delays packets.",
         "as few late answers as without a Service",
         "SYNs are dropped and sent again, or packets wait, so that an answer takes a second or more",
         (VIRTUAL_IPS, RETRANSMISSION),
         Level.EXTENDED,
     ),
     Aspect.COPIES: Requirement(
-        "Over {way} no answer comes more than once: the data plane sends each packet to one endpoint.",
+        "Over {way}, no answer comes more than once: the data plane sends each packet to one endpoint.",
         "one answer to each request",
         "requests or answers are duplicated on the way",
         (VIRTUAL_IPS,),
         Level.EXTENDED,
     ),
     Aspect.PORTS: Requirement(
-        "Over {way} a client whose address is preserved keeps its source port, too: nothing translates it.",
+        "Over {way}, a client that keeps its address also keeps its source port: nothing translates it.",
         "the client's own source port, wherever its address is preserved",
         "NAT rewrites the source port of connections whose address it keeps",
         (TUTORIAL, PROXIER),
         Level.EXTENDED,
     ),
     Aspect.SILENCE: Requirement(
-        "Over {way} nodes that must not answer stay silent for ten seconds, not only for two.",
+        "Over {way}, nodes that must not answer send no answer for ten seconds, not only for two.",
         "no answer (dropped or refused)",
         "a node without local endpoints answers after some seconds",
         (API_ETP, API_ITP),
