@@ -21,7 +21,7 @@ from suites.streams import (
     UDP_SOCKET,
 )
 
-SERVES_ON = "Each deleted pod still serves for longer than (N+1) x health check period."
+SERVES_ON = "The pods of the run still serve for longer than (N+1) x health check period after their deletion."
 """What requirements add for events that delete pods with grace."""
 
 EVENTS = (

@@ -129,8 +129,7 @@ def _while_a_pod_is_served(check: PathCheck, inside: Client) -> PathCheck:
     served = Control(
         path, frozenset(), "a pod on the same node must reach the Service by its ClusterIP at the same time"
     )
-    sentence = check.requirement.removesuffix(".")
-    requirement = f"{sentence}, while a pod on that node reaches the Service by its ClusterIP."
+    requirement = f"{check.requirement} Meanwhile, a pod on that node reaches the Service by its ClusterIP."
     subject = replace(check.subject, controls=(*check.subject.controls, served))
     return replace(check, requirement=requirement, subject=subject)
 

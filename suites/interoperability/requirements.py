@@ -230,7 +230,7 @@ NAMES = {
         ),
     ),
     "short": Requirement(
-        "For {client}, the bare name of a Service in the pod's own namespace resolves to exactly its ClusterIP of the "
+        "For {client}, the short name of a Service in the pod's own namespace resolves to exactly its ClusterIP of the "
         "requested IP family",
         "exactly its ClusterIP",
         "the search domains of pods lack the one for their namespace",

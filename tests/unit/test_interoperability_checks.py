@@ -135,7 +135,7 @@ def test_silent_checks_rest_on_siblings_that_answer_and_not_on_what_is_known_to_
 
 def test_what_a_sentence_says_of_clients_inside_is_looked_at_in_the_same_window() -> None:
     result = [
-        path_check for path_check in inside.CHECKS if "while a pod on that node reaches" in path_check.requirement
+        path_check for path_check in inside.CHECKS if "Meanwhile, a pod on that node reaches" in path_check.requirement
     ]
     assert len(result) == 16
     for path_check in result:
