@@ -12,7 +12,8 @@ VERSIONS: Rules = (
     ({"event": "terminating-local"}, TERMINATING),
     *(({"event": event}, AFFINITY_TIMEOUT) for event in ("affinity-outlived", "affinity-held")),
     ({"event": "proxy-sick", "claim": "status"}, Need("1.27", PROXY_HEALTHY)),
-    ({"event": "unwanted-node", "claim": "status"}, Need("1.28", KEP_3836)),
+    # the first version whose kube-proxy does so by default (KubeProxyDrainingTerminatingNodes)
+    ({"event": "unwanted-node", "claim": "status"}, Need("1.30", KEP_3836)),
     # a load balancer class without a controller
     *(({"event": event}, CLASSES) for event in ("retyped", "proxy-sick")),
 )

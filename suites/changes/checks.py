@@ -9,7 +9,6 @@ from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
 from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
-from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
     AFFINE,
     STALE,
@@ -28,7 +27,6 @@ from suites.streams import client_does
 
 SUITE = "changes"
 PROXIES = (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK)
-WITHIN = f"From {FIELD_LIMIT:.0f} s after each change"
 
 EXPECTED = {
     Claim.SERVED: "a pod of the Service answers in every stage",
@@ -218,23 +216,29 @@ def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
     what, _, how = client_does(stream).partition(", ")
     if at is At.OUT:
         port = "" if stream.is_fresh else " Their source port is the Service's nodePort."
-        return f"{event.meanwhile}, a pod {what} to another node, {how}.{port} {WITHIN}, the pod gets answers."
+        pod = f"{event.meanwhile}, a pod {what} to another node, {how}.{port}"
+        return f"{pod} {_followed(event, at)}, the pod gets answers."
     client = f"{event.meanwhile}, a client {what} to {ENTRIES[at]}" + (f", {how}." if how else ".")
-    return f"{client} {_claimed(stream, claim)}"
+    return f"{client} {_claimed(stream, claim, _followed(event, at))}"
 
 
-def _claimed(stream: StreamKind, claim: Claim) -> str:
+def _followed(event: Event, at: At) -> str:
+    """Return the time from which answers are judged: the longest that any change of this entry may take."""
+    return f"From {max(change.within for change in event.changes if at not in change.stuck):.0f} s after each change"
+
+
+def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
     """Return what is required of the answers to a stream."""
     counted = stream.reuse is Reuse.ONE_WAY
     served = "current endpoints receive the datagrams" if counted else "current endpoints answer"
     gone = f"no pod except the current endpoints of this address {'receives them' if counted else 'answers'}"
     return {
-        Claim.SERVED: f"{WITHIN}, {served}.",
-        Claim.GONE: f"{WITHIN}, {gone}.",
+        Claim.SERVED: f"{followed}, {served}.",
+        Claim.GONE: f"{followed}, {gone}.",
         Claim.REFUSED: "Nodes refuse the connections while the Service has no endpoint.",
         Claim.SPREAD: "Every pod answers while the Service has no sessionAffinity.",
         Claim.NO_LOSS: "No request is lost as long as the Service has endpoints.",
-        Claim.STICKY: f"{WITHIN}, only one of several pods answers under sessionAffinity ClientIP.",
+        Claim.STICKY: f"{followed}, only one of several pods answers under sessionAffinity ClientIP.",
         Claim.LIVES: "The same pod answers both.",
         Claim.OUTLIVED: "Several pods answer: each affinity times out.",
     }[claim]

@@ -80,7 +80,8 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         AZURE, DESIGN_TIMES,
     ),
     What.VIEW_CLUSTER: (
-        "For a Cluster Service with the same pods, the load balancer reports all its nodes as healthy.",
+        "For a Cluster Service with the same pods, the load balancer reports all its nodes as healthy, except those "
+        "with the exclusion label.",
         AZURE,
     ),
     What.FREED: (

@@ -61,6 +61,8 @@ CHECKS = {check.id: check for check in all_checks()}
         ("healthcheck.unready-pod.ipv4.outside-1-to-endpoint-node.status", "1.12"),
         ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.proxy", "1.27"),
         ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.weight", "1.28"),
+        # 1.28 and 1.29 have KubeProxyDrainingTerminatingNodes, off by default
+        ("changes.unwanted-node.endpoint-node.proxy-healthz.ipv4.status", "1.30"),
         ("healthcheck.terminating.serves.ipv4.endpoint-node", "1.26"),
         ("healthcheck.lifecycle.allocated", ""),
         ("healthcheck.lifecycle.kept-on-apply", "1.16"),
