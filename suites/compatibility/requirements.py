@@ -153,7 +153,7 @@ def check(
     writes_status = any(step.verb is Verb.STATUS for step in chain.steps)
     return Check(
         id=f"api.{name}",
-        requirement=requirement,
+        requirement=f"{requirement}.",
         level=level,
         suite=SUITE,
         references=references,

@@ -31,7 +31,7 @@ def check(
         differences = (COUNTED_TWICE if question.targets == 1 else COUNTED_BY_TARGET,)
     return Check(
         id=f"healthcheck.{question.key}.{about.value}",
-        requirement=requirement,
+        requirement=f"{requirement}.",
         level=level,
         suite=SUITE,
         references=references,
@@ -101,7 +101,7 @@ def scenario_check(
     where += f".{place.value}" if place else ""
     return Check(
         id=f"healthcheck.{scenario}.{claim}{where}",
-        requirement=said.sentence,
+        requirement=f"{said.sentence}.",
         level=said.level,
         suite=SUITE,
         references=said.references,

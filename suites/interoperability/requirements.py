@@ -59,7 +59,7 @@ def scenario_check(
     third = needs(node=client.role if client else None)
     return Check(
         id=".".join(part for part in parts if part),
-        requirement=said.sentence.format(**words),
+        requirement=f"{said.sentence.format(**words)}.",
         level=said.level,
         suite=SUITE,
         references=said.references,
@@ -74,7 +74,7 @@ def scenario_check(
 # ------------------------------------------------------------------------------------------------------- isolation
 _MEANWHILE = (
     "Meanwhile another Local Service on the same nodes changes: its pods become unready and ready, and its policy "
-    "becomes Cluster. Then it is deleted, recreated with its old health-check node port, and deleted again."
+    "becomes Cluster. Then it is deleted, recreated with its old health-check node port, and deleted again"
 )
 NEIGHBOURS = {
     ("status", True): Requirement(
