@@ -33,9 +33,12 @@ Table = Callable[[Sequence[str], tuple[str, ...]], Iterable[str]]
 FEATURES = {
     "sctp": "SCTP, which takes raw sockets",
     "disruptive": "disruptions",
-    "rights.services-status": "a load balancer's status as its controller writes it",
+    "rights.services-status": "writing a load balancer's status, as its controller does",
 }
 """Features that an account may lack, with their descriptions in docs/rights.md."""
+
+PARTS = ("checks", "endpoint changes", "load balancers")
+"""The parts of a plan's time."""
 
 
 def pages() -> list[Path]:
@@ -75,7 +78,7 @@ def _planned(plans: Sequence[Plan]) -> Iterator[str]:
     yield _check("**load balancers**, at most at once", (f"**{each.made.balancers}**" for each in plans))
     yield _check("other Services, pods", (_others(each) for each in plans))
     yield _check("**time** in total, about", (f"**{minutes(each.seconds)}**" for each in plans))
-    yield _check("of that measuring, endpoint changes, load balancers", (_parts(each) for each in plans))
+    yield _check(f"of that {', '.join(PARTS)}", (_parts(each) for each in plans))
     yield _check("timeouts for a VIP, an answer, removal", (_waits(each) for each in plans))
     yield _check("black hole under Local, at most", (bound(each.profile.local) for each in plans))
     yield _check("traffic to a new pod's node within", (_rise(each) for each in plans))
@@ -87,7 +90,7 @@ def _others(made: Plan) -> str:
 
 def _parts(made: Plan) -> str:
     took = {part.name: minutes(part.seconds) for part in made.parts}
-    return ", ".join(took.get(name, "-") for name in ("asking", "moves", "load balancers"))
+    return ", ".join(took.get(name, "-") for name in PARTS)
 
 
 def _waits(made: Plan) -> str:

@@ -106,8 +106,8 @@ PASSES = (
         ("one-connection-lost", "balancer-gap-at-each-change"),
     ),
     Tolerance(
-        f"Beside answered TCP connections, a stream of datagrams may be silent for {RECOVERS:.0f} s after a change, "
-        f"and for {STEADY:.0f} s at rest; at rest it may lose {MOST_LOST:.0%}.",
+        f"While TCP connections are answered, a stream of datagrams may be silent for {RECOVERS:.0f} s after a change. "
+        f"While nothing changes, it may be silent for {STEADY:.0f} s and lose {MOST_LOST:.0%}.",
         "Nobody sends datagrams again. kube-proxy cleans connection tracking in the sync that changes its rules.",
         "Shorter silences, and rarer losses.",
         ("udp-ports-tied-to-a-pod-that-is-gone", "one-datagram-in-five-lost"),

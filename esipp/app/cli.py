@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
 
     run = commands.add_parser(
-        "run", help="qualify a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
+        "run", help="run the checks on a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_run_arguments(run)
     run.add_argument(

@@ -2,8 +2,10 @@
 
 OF_A_RUN = """exit codes:
   0  conformant, possibly with differences that the API allows; or PARTIAL, because core checks were left out; or
-     with known defects that --accept-known-defects accepts: the last lines say which
-  1  not conformant: a check fails or is flaky (--fail-on), or a core check has a known defect or finding
+     with known defects that --accept-known-defects accepts, or with failures that --waivers covers: the last lines
+     say which
+  1  not conformant: a check fails or is flaky (--fail-on), or a core check has a known defect or finding; or a waiver
+     is expired or covers no failure
   2  interrupted
   3  the harness failed; or a core check, or more than 5 % of the extended checks, could not be decided
   4  wrong usage; or the cluster is not fit for a run (nothing was created), or lacks what --require names
@@ -13,8 +15,8 @@ OF_A_RUN = """exit codes:
 
 OF_A_JUDGEMENT = """exit codes:
   0  conformant, possibly with differences that the API allows; or PARTIAL, because core checks were left out; or
-     with known defects that the run accepted: the last line says which
-  1  not conformant: a check fails or is flaky, or a core check has a known defect or finding
+     with known defects or failures that the run accepted: the last line says which
+  1  not conformant: a check fails or is flaky, or a core check has a known defect or finding; or a waiver is stale
   2  interrupted, either this command or the run
   3  the harness failed, too many checks could not be decided, or the ledger is incomplete
   4  wrong usage; or this esipp can read no ledger there; or the cluster was not fit for a run
@@ -58,7 +60,7 @@ OF_SIGNING = """exit codes:
 """Exit codes of ``sign``."""
 
 OF_VERIFYING = """exit codes:
-  0  verified: the signature is of this key, and the statement says what the ledger beside it says
+  0  verified: the signature is of this key, and the statement says what the ledger in its folder says
   1  not verified
   2  interrupted
   4  wrong usage; or there is no such run or envelope, or openssl cannot use the key

@@ -15,7 +15,7 @@ from esipp.ledger.conclusion import LEVELS
 def as_text(checks: Sequence[Check]) -> Iterator[str]:
     """One line per check."""
     for check in checks:
-        yield f"{check.level.value:<9}{check.id:<75} {check.expected}"
+        yield f"{check.level.words:<14}{check.id:<75} {check.expected}"
 
 
 def as_json(checks: Sequence[Check]) -> Iterator[str]:

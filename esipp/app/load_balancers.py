@@ -18,7 +18,7 @@ WIDTH, LABEL = 100, 16
 
 def as_text(profiles: Iterable[LoadBalancer]) -> Iterator[str]:
     """One line per profile."""
-    yield f"{'name':<27}{'class':<11}{'black hole':<13}{'usually made in':<18}description"
+    yield f"{'name':<27}{'class':<11}{'black hole':<13}{'creation':<18}description"
     for each in profiles:
         usual = span(each.times.usual.value) if each.times.usual else "unknown"
         hole = bound(each.local).partition(";")[0].partition(" (")[0]
@@ -32,7 +32,7 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
     yield from _line("class", f"{profile.kind.value}{_mark(path.kind)}")
     yield from _line("pods must see", f"under Local {sources_seen(path.local.value)}{_mark(path.local)}")
     yield from _line("", f"under Cluster {sources_seen(path.cluster.value)}{_mark(path.cluster)}")
-    yield from _line("arrives for", f"{path.destination.value.value}{_mark(path.destination)}")
+    yield from _line("destination", f"{path.destination.value.value}{_mark(path.destination)}")
     if path.out_of_band:
         yield from _line("client known by", f"{', '.join(path.out_of_band.value)}{_mark(path.out_of_band)}")
     yield from _line("nodes chosen by", " and ".join(OF_STEERING[each] for each in profile.steering.by.value))
@@ -47,8 +47,8 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
     )
     mode = f", ipMode {profile.status.ip_mode.value}" if profile.status.ip_mode else ""
     yield from _line("announced as", f"{profile.status.form.value}{mode}")
-    times = {"made in": profile.times.usual and span(profile.times.usual.value)}
-    limits = (("VIP within", "created"), ("answers within", "answering"), ("gone within", "removed"))
+    times = {"created in": profile.times.usual and span(profile.times.usual.value)}
+    limits = (("VIP within", "created"), ("answers within", "answering"), ("removed within", "removed"))
     for label, name in (*limits, ("idle timeout", "idle")):
         figure: Figure[float] | None = getattr(profile.times, name)
         times[label] = seconds(figure.value) if figure else None

@@ -103,7 +103,7 @@ def add_run_options(group: Any) -> None:
     add(
         "--pause-on-failure",
         action="store_true",
-        help="wait for Enter after the first failure of each scenario, while everything still stands; needs a terminal",
+        help="wait for Enter after the first failure of each scenario, before anything is removed; needs a terminal",
     )
     add(
         "--seed",
@@ -169,7 +169,7 @@ def add_run_options(group: Any) -> None:
         "--waivers",
         default="",
         metavar="FILE.yaml",
-        help="failures that somebody answers for: check, reason, owner, expires, reference; they are counted apart, "
+        help="accepted failures, each with check, reason, owner, expires, reference; they are counted apart, "
         "and an expired or unused waiver makes the run fail (docs/verdicts.md)",
     )
     add_require(add)

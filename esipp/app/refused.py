@@ -40,6 +40,6 @@ def report_refusal(settings: Settings, checks: Sequence[Check], asked: Sequence[
             hint = f" ({check.hint})" if check.hint else ""
             run.note(ABOUT, f"{check.grade.value}: {check.name}: {check.sentence}{hint}")
     except CANNOT as broken:
-        run.note(ABOUT, f"the examination could not go on: {broken}")
+        run.note(ABOUT, f"the examination could not continue: {broken}")
     run.end()
     return write_reports(read_run(run.folder))

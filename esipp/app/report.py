@@ -28,8 +28,8 @@ EXIT_CODES = """exit codes:
 
 SUMMARY_EXIT_CODES = """exit codes (those of the run):
   0  conformant, possibly with differences that the API allows; or PARTIAL, because core checks were left out; or
-     with known defects that the run accepted: the last lines say which
-  1  not conformant: a check fails or is flaky, or a core check has a known defect or finding
+     with known defects or failures that the run accepted: the last lines say which
+  1  not conformant: a check fails or is flaky, or a core check has a known defect or finding; or a waiver is stale
   2  the run was interrupted
   3  the harness failed, too many checks could not be decided, or the ledger is incomplete
   4  wrong usage; or this esipp can read no ledger there; or the cluster was not fit for a run

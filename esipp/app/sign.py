@@ -50,7 +50,7 @@ def add_sign(commands: Any) -> None:
     signing.set_defaults(command=_sign)
     verifying = commands.add_parser(
         "verify",
-        help="verify a signed statement, and that it is about the ledger beside it",
+        help="verify a signed statement, and that it is about the ledger in its folder",
         epilog=OF_VERIFYING,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -28,6 +28,6 @@ def wait_for_enter(prompt: str) -> None:
     """
     check_terminal()
     with TERMINAL.open("w", encoding="utf-8") as shown, TERMINAL.open(encoding="utf-8") as keys:
-        shown.write(f"{prompt}: press Enter to go on ")
+        shown.write(f"{prompt}: press Enter to continue ")
         shown.flush()
         keys.readline()

@@ -28,6 +28,11 @@ class Level(StrEnum):
     EXTENDED = "extended"
     RECORD = "record"
 
+    @property
+    def words(self) -> str:
+        """Return its name in texts, as of the glossary."""
+        return "informational" if self is Level.RECORD else self.value
+
 
 class Profile(StrEnum):
     """The kind of Service of a check. Reports group verdicts by it (a term of the Gateway API)."""

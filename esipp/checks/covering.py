@@ -54,7 +54,7 @@ class Design:
     def words(self) -> str:
         """Return what it asks, and what it does not, as text."""
         shares = (f"{held:,} of {all_of:,} {name}" for name, (held, all_of) in
-                  (("pairs", self.share(PAIRS)), ("threes", self.share(THREES))))  # fmt: skip
+                  (("pairs", self.share(PAIRS)), ("triples", self.share(THREES))))  # fmt: skip
         factors = f"{', '.join(self.factors[:-1])} and {self.factors[-1]}"
         return f"{len(self.rows):,} of {len(self.product):,} paths; of {factors} {' and '.join(shares)}"
 

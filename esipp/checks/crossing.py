@@ -63,7 +63,7 @@ class Crossing:
 
 def as_text(crossing: Crossing) -> Iterator[str]:
     """The table as lines for ``esipp explain events``."""
-    yield f"Events and streams of the suite {crossing.suite}: {crossing.counts} with a requirement, of all"
+    yield f"Events and streams of the suite {crossing.suite}: how many of its {crossing.counts} are required"
     yield ""
     names = list(crossing.streams)
     wide = max(map(len, crossing.events))

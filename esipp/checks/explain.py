@@ -78,7 +78,7 @@ def explain_check(check: Check) -> str:
         "needs": ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES))),
     }
     lines = [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
-    lines += _fold("level", check.level.value) + cite("because", check.references)
+    lines += _fold("level", check.level.words) + cite("because", check.references)
     for label, text in details.items():
         lines += _fold(label, text) if text else []
     return "\n".join(lines)
@@ -93,7 +93,7 @@ def explain(path_check: PathCheck) -> str:
         "",
     ]
     lines += [f"  {line}" for line in picture(path_check)] + [""]
-    lines += [f"{'level':<12}{path_check.level.value}"]
+    lines += [f"{'level':<12}{path_check.level.words}"]
     lines += cite("because", path_check.references)
     lines += _fold("sent", _sent(path_check.subject.path))
     lines += _fold("service", _service(path_check.subject.path)) if path_check.subject.path.service else []

@@ -109,7 +109,7 @@ class OnPath(Subject):
 
     @property
     def dials_nodes(self) -> bool:
-        """Return whether a client outside dials a node for it; its reference listeners do not count."""
+        """Return whether a client outside dials a node for it; its control listeners do not count."""
         ways = (path for path in self.paths if path.client.vantage is Vantage.OUTSIDE)
         return any(path.entry.role is not None and path.entry.kind is not EntryKind.NODE_LISTENER for path in ways)
 

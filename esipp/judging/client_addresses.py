@@ -183,7 +183,7 @@ FEATURES = {"outside-1": OUTSIDE, BEHIND_ROUTER: ROUTED, BEHIND_NAT: NAT}
 def features(found: Iterable[DiscoveredAddress]) -> dict[str, Feature]:
     """The features of the addresses of clients outside, and of their ways to nodes, by family.
 
-    The clients behind a router and behind NAT are extras of esipp beside kind's nodes: without them a run is complete.
+    The clients behind a router and behind NAT are extras of esipp next to kind's nodes: without them a run is complete.
     """
     stated: dict[str, Feature] = {}
 

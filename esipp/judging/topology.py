@@ -91,7 +91,7 @@ class Stand:
 
     ``behind_nat`` maps its own addresses to those that NAT gives them before the cluster, as client address discovery
     proved before anything was judged; ``addresses`` are then those that the cluster sees. ``only_vips`` are the
-    families in which it reaches no node, so that no reference listener shows whether something rewrites its address on
+    families in which it reaches no node, so that no control listener shows whether something rewrites its address on
     the way.
     """
 

@@ -41,7 +41,7 @@ MOST_UNDECIDED = 0.05
 """The share of the extended checks that may stay undecided: with more, the run has not qualified the data plane, even
 if its core checks pass. Single ones may, as the machine may be busy at that time."""
 
-LEVELS = {Level.CORE: "core", Level.EXTENDED: "extended", Level.RECORD: "informational"}
+LEVELS = {level: level.words for level in Level}
 """The names of the levels in texts."""
 
 MOST_REASONS = 4

@@ -12,7 +12,7 @@ from esipp.probing.hosts import HostDescription, look
 from esipp.probing.outside import check_network, find_network
 
 NO_OUTSIDE_CLIENT = Feature(False, "there is no client outside the cluster", ours=True)
-ONLY_KIND = Feature(False, "esipp puts a client behind a router or NAT only with containers beside kind's nodes")
+ONLY_KIND = Feature(False, "esipp puts a client behind a router or NAT only with containers next to kind's nodes")
 
 
 def resolve(text: str, nodes: list[Node]) -> tuple[tuple[Place, ...], str | None]:
@@ -74,7 +74,7 @@ def features(
     }
     if places[-1].kind is Kind.DOCKER and tools:
         found[ROUTED] = Feature(True, "a container in a subnet of its own, to which the docker engine's machine routes")
-        found[NAT] = Feature(True, "a container that rewrites its packets to its address beside the nodes")
+        found[NAT] = Feature(True, "a container that rewrites its packets to its address on the nodes' network")
     else:
         found |= {ROUTED: ONLY_KIND, NAT: ONLY_KIND}
     hosts = {each.place: each for each in described}

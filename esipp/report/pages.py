@@ -69,13 +69,13 @@ def _other_table(checks: Sequence[Check], references: Sequence[Reference]) -> li
         because = ", ".join(str(references.index(each) + 1) for each in group[0].references)
         for pattern in patterns([check.id for check in group]):
             first = group[0]
-            rows.append((f"`{pattern}`", first.level.value, first.expected, first.requirement, because))
+            rows.append((f"`{pattern}`", first.level.words, first.expected, first.requirement, because))
     return [*markdown.table(("checks", "level", "expected", "requirement", "references"), rows)]
 
 
 def _levels(checks: Iterable[Check]) -> str:
     found = Counter(check.level for check in checks)
-    return ", ".join(f"{found[level]} {level.value}" for level in Level if level in found)
+    return ", ".join(f"{found[level]} {level.words}" for level in Level if level in found)
 
 
 def _groups(path_checks: Iterable[PathCheck]) -> dict[str, list[PathCheck]]:
@@ -153,8 +153,8 @@ def _level(line: _Line) -> str:
     """The level of the first protocol, and the levels of protocols that differ."""
     levels: Mapping[Protocol, Level] = {path_check.subject.path.protocol: path_check.level for path_check in line}
     first = line[0].level
-    others = [f"{protocol.value}: {level.value}" for protocol, level in levels.items() if level is not first]
-    return ", ".join([first.value, *others])
+    others = [f"{protocol.value}: {level.words}" for protocol, level in levels.items() if level is not first]
+    return ", ".join([first.words, *others])
 
 
 def _must_see(path_check: PathCheck) -> str:

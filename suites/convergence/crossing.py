@@ -24,7 +24,7 @@ CLAIMS: Mapping[str, tuple[What, ...]] = {
 
 NOTHING_GOES = "No node loses its pod."
 STILL_SERVES = "The pod still serves: `no-loss-on-graceful-deletion` requires that nothing is lost."
-GONE = "The pod serves no more: the load balancer needs the time of its health checks, as `black-hole` requires."
+GONE = "The pod no longer serves: the load balancer needs the time of its health checks, as `black-hole` requires."
 OTHER_WAY = "Times of the other direction are recorded there."
 
 

@@ -1,7 +1,7 @@
 """Clients outside for real: this machine and hosts over ssh, each a network namespace; one stands behind NAT.
 
 client 10.1.0.2, host 10.2.0.2 and natted 10.3.0.2 (sshd on both) are beside a router that leads to the server, 10.4.0.2
-and 10.4.0.3, where an echo server plays the reference listeners of two nodes. Nothing has an uplink.
+and 10.4.0.3, where an echo server plays the control listeners of two nodes. Nothing has an uplink.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def life() -> dict[str, Fact]:
 
 
 def listeners(late_at: float | None = None) -> dict[Node, Stream]:
-    """The nodes' reference listeners, asked for a hundred seconds; all late by a second at some time."""
+    """The nodes' control listeners, asked for a hundred seconds; all late by a second at some time."""
     made = {}
     for node in ((place, family) for place in NODES for family in Family):
         slow = [1.0 if late_at is not None and abs(n / 5 - late_at) < 0.5 else 0.0 for n in range(500)]

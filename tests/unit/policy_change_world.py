@@ -44,11 +44,11 @@ class World:
         keeps_port: its spec still names one under Cluster.
         refused_change: a change that the API server answers with the old policy.
         masqueraded_client: the client outside reaches even nodes as somebody else.
-        listener_loses: the reference listeners lose a connection.
+        listener_loses: the control listeners lose a connection.
         loses_kept, moves_kept: the change after which open connections are lost, or show another source.
         hangs_kept: open connections say nothing any more after the last change.
         every: seconds from change to change.
-        listeners_late: seconds by which two answers of each reference listener come late after each change.
+        listeners_late: seconds by which two answers of each control listener come late after each change.
     """
 
     service: ChangingService = ChangingService.NODE_PORT

@@ -1,4 +1,4 @@
-"""Streams beside the trials: reference listeners of nodes, and health checks that move to another port. No cluster."""
+"""Streams beside the trials: control listeners of nodes, and health checks that move to another port. No cluster."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

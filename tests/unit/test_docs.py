@@ -44,7 +44,7 @@ def test_the_page_names_every_check_once_and_is_short_enough_to_be_read() -> Non
 
 def test_the_page_says_how_many_checks_of_each_level_there_are() -> None:
     page = checks_page(CHECKS)
-    result = {level: sum(int(n) for n in re.findall(rf"(\d+) {level.value}", page)) for level in Level}
+    result = {level: sum(int(n) for n in re.findall(rf"(\d+) {level.words}", page)) for level in Level}
     assert result == {level: 2 * sum(1 for path_check in CHECKS if path_check.level is level) for level in Level}, (
         "once in all"
     )

@@ -75,7 +75,7 @@ def test_nodeports_that_one_node_drops_are_a_failure_and_its_silence_no_pass() -
 def test_a_node_that_nobody_reaches_leaves_its_checks_undecided() -> None:
     found = verdicts(changed(seen(), lambda row: row.node == FIFTH and row.client == "outside-1", lambda _: (SILENCE,)))
     said = found["nodes.nodeport.cluster.tcp.ipv4.answers"]
-    assert (said.status, "its reference listener is silent as well" in said.reason) == (Status.INCONCLUSIVE, True)
+    assert (said.status, "its control listener is silent as well" in said.reason) == (Status.INCONCLUSIVE, True)
     assert found["nodes.clusterip.cluster.tcp.ipv4.answers"].status is Status.PASS
 
 

@@ -205,7 +205,10 @@ def test_external_ips_are_dialled_by_a_neighbour_of_the_nodes_and_by_a_client_be
         }
         assert all(row.address == f"203.0.113.{NAMES.index(row.node) + 1}" for row in rows)
     assert features[external_ips(Family.IPV4)].present
-    assert features[external_ips(Family.IPV6)].why == "no sampled node has an IPv6 ExternalIP beside its InternalIP"
+    assert (
+        features[external_ips(Family.IPV6)].why
+        == "no sampled node has an IPv6 ExternalIP in addition to its InternalIP"
+    )
 
 
 def test_connections_are_bounded() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.tables import DOCS, planned_at, rewritten
+from ci.tables import DOCS, PARTS, planned_at, rewritten
 from esipp.app.cli import check_run, understood
 from esipp.checks.catalog import HOUSE
 from esipp.loadbalancers.profiles.loading import names, provider
@@ -102,6 +102,10 @@ def test_a_guide_has_its_tables_and_says_what_was_not_tested(page: Path) -> None
     head = text.partition("\n## ")[0]
     assert "**Tested**" in head
     assert "**Not tested**" in head
+
+
+def test_the_table_of_a_plan_has_all_parts_of_its_time() -> None:
+    assert {each.name for each in planned_at("eks-nlb-instance", ()).parts} == {*PARTS}
 
 
 def test_a_table_that_was_changed_by_hand_is_noticed() -> None:

@@ -176,7 +176,7 @@ def test_a_doubtful_connection_costs_itself_on_a_checks_path_and_on_its_controls
     path_check = by_id(identity)
     for path in dict.fromkeys(path_check.subject.paths):
         if path.entry.kind is EntryKind.NODE_LISTENER and how == "its own pod":
-            continue  # a reference listener is known by its node
+            continue  # a control listener is known by its node
         (healthy, *_) = evidence().observations[path.key]
         for doubtful, status in ((1, Status.PASS), (10, Status.PASS), (11, Status.ERROR)):
             spoilt = [in_doubt(path, how, seq) for seq in range(doubtful)]

@@ -15,7 +15,7 @@ from tests.unit import objects_world as world
 from tests.unit.world import CHECKS
 
 HOST_NETWORK = {
-    "agent-": "the node's own vantage: its addresses, its reference listener, its packets",
+    "agent-": "the node's own vantage: its addresses, its control listener, its packets",
     HOST_BACKEND: "checks about a backend on the host network",
     "health-host-network": "the health check of a service whose pod is on the host network",
 }

@@ -11,10 +11,11 @@ NAMESPACE, JOB = "esipp-account", "esipp"
 """The names in deploy/job.yaml."""
 
 EXIT_CODES = """exit codes (those of the run):
-  0  conformant: every core check that ran passed (the last line says PARTIAL if core checks were left out)
-  1  not conformant: a core check fails, or a check is flaky
+  0  conformant, possibly with differences that the API allows; or PARTIAL, because core checks were left out; or
+     with known defects or failures that the run accepted: the last lines say which
+  1  not conformant: a check fails or is flaky, or a core check has a known defect or finding; or a waiver is stale
   2  the run or this command was interrupted
-  3  the harness failed, or a core check could not be decided; or the report is gone or could not be fetched
+  3  the harness failed, or too many checks could not be decided; or the report is gone or could not be fetched
   4  wrong usage; or the Job does not exist or is still running; or the cluster was not fit for a run
   5  no check was selected
 """

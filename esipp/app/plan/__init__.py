@@ -1,1 +1,1 @@
-"""``esipp plan``: shows what a run would check, create and take, without a cluster."""
+"""``esipp plan``: shows what a run would check and create, and how long it would take, without a cluster."""

@@ -26,7 +26,7 @@ def add_plan(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "plan",
-        help="show what a run would check, create and take with a given load balancer; needs no cluster",
+        help="show what a run with a given load balancer would check and create, and how long; needs no cluster",
         epilog=OF_LOAD_BALANCERS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

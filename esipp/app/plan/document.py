@@ -169,9 +169,9 @@ def left(made: Work, command: str = CLEAN) -> Iterator[str]:
 
 
 def levels_of(checks: Iterable[Check]) -> str:
-    """The number of checks of each level: ``3 core, 1 record``."""
+    """The number of checks of each level: ``3 core, 1 informational``."""
     levels = [check.level for check in checks]
-    return ", ".join(f"{levels.count(level)} {level.value}" for level in Level if level in levels) or "none"
+    return ", ".join(f"{levels.count(level)} {level.words}" for level in Level if level in levels) or "none"
 
 
 def minutes(value: float) -> str:

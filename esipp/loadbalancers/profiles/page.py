@@ -131,7 +131,7 @@ def _link(profile: LoadBalancer) -> str:
 
 
 def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
-    heads = ("load balancer", "system", "class", "under Local", "under Cluster", "arrives for", "client reported in",
+    heads = ("load balancer", "system", "class", "under Local", "under Cluster", "destination", "client reported in",
              "announced as", "families", "protocols")  # fmt: skip
 
     def row(profile: LoadBalancer) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
         "usually",
         "VIP within",
         "answers within",
-        "gone within",
+        "removed within",
         "idle timeout",
         "nodes chosen by",
     )

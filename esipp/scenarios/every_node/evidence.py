@@ -14,7 +14,7 @@ CLUSTER, LOCAL, SOME = "every-node-cluster", "every-node-local", "some-nodes-loc
 
 HEALTH = "some-nodes-health"
 LISTENER = "listener"
-"""The reference listener of a node, reached without a Service."""
+"""The control listener of a node, reached without a Service."""
 
 PROXY = "kube-proxy"
 AGENT = "the agent on "
@@ -166,7 +166,7 @@ class EveryNodeEvidence(Interruptions):
         return [pod for pod in own if self.endpoints[pod] == node]
 
     def listener(self, row: Dialled) -> Dialled | None:
-        """The control of a target: the reference listener of its node, at the same address if that was dialled.
+        """The control of a target: the control listener of its node, at the same address if that was dialled.
 
         Without one for its own client, it is that of any client outside.
         """

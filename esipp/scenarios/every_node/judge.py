@@ -124,12 +124,12 @@ def _doubt(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str], requires:
     if not amiss or not row.from_outside or not row.node:
         return ""
     if control is None:
-        return "it has no reference listener"
+        return "it has no control listener"
     if not control.answered:
-        return f"{row.client} does not reach it without a Service: its reference listener is silent as well"
+        return f"{row.client} does not reach it without a Service: its control listener is silent as well"
     strange = [each for each in control.answered if AddressClass.CLIENT not in each.classes]
     if requires in (Requires.SOURCE, Requires.FIRST) and strange:
-        return f"without a Service, its reference listener saw {strange[0].source}"
+        return f"without a Service, its control listener saw {strange[0].source}"
     if amiss.total() == row.lost:
         return excused(Counts(row.lost, row.total), Counts(control.lost, control.total))
     return ""

@@ -381,7 +381,7 @@ class Survey:
             own = [row for row in seen.dialled if row.family is family]
             for entrance, name, noun in (
                 (Entrance.OTHER_ADDRESS, other_addresses(family), f"a further {family} address"),
-                (Entrance.EXTERNAL_IP, external_ips(family), f"an {family} ExternalIP beside its InternalIP"),
+                (Entrance.EXTERNAL_IP, external_ips(family), f"an {family} ExternalIP in addition to its InternalIP"),
             ):
                 rows = [row for row in own if (row.service, row.entrance) == (LISTENER, entrance)]
                 reached = sorted({row.where for row in rows if row.answered})

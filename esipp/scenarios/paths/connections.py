@@ -240,7 +240,7 @@ def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evide
         if not each.name and (each.alone, WORSE * each.share) >= (worst.alone, worst.share):
             worst = each
     if not worst.alone:
-        why = f"{worst.reason}, but machines of clients stood still, or pods were busy, at that time"
+        why = f"{worst.reason}, but machines of clients paused, or pods were busy, at that time"
         return Decision(Status.INCONCLUSIVE, check.expected, observed, why, tally=tally, sees=sees)
     return Decision(Status.FAIL, check.expected, observed, worst.reason, tally=tally, sees=sees)
 

@@ -192,7 +192,7 @@ SYMPTOMS = (
         CLIENT,
         NO_ANSWER,
         "the client's own node has no local endpoint and drops traffic of its own pods and processes, which it should "
-        "forward: its service proxy has no short circuit for Local Services (kube-proxy's nftables mode before 1.34, "
+        "forward: its service proxy has no short circuit for Local Services (kube-proxy's nftables mode before 1.33.6, "
         "kubernetes/kubernetes#131765), or takes them for clients outside (does it know the cluster's pod CIDR?)",
         _short_circuit,
     ),

@@ -195,7 +195,7 @@ RARELY = 0.001
 def as_asked(check: PathCheck, topology: Topology) -> PathCheck:
     """The check as its clients can be asked.
 
-    A client that reaches VIPs and no node has no reference listener. Its address is known in another way, which the
+    A client that reaches VIPs and no node has no control listener. Its address is known in another way, which the
     facts name (client_addresses.py), so it needs no control that shows whether the way to a node keeps it.
     """
 

@@ -21,7 +21,7 @@ class Stage:
 
     ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``. ``refused`` is what the
     API server said if it did not create the Service although its ports were free. ``agent`` is the pod behind the
-    reference listener of another node.
+    control listener of another node.
     """
 
     words: str

@@ -40,7 +40,7 @@ class At(StrEnum):
     ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too. ``vip-from-bare-node`` is the VIP,
     dialled by a host process. ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client
     whose answers pass a route with a smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod
-    dials the reference listener of another node, from the source port that is the Service's nodePort.
+    dials the control listener of another node, from the source port that is the Service's nodePort.
     """
 
     ENDPOINT_NODE = "endpoint-node"
