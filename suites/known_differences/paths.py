@@ -85,7 +85,7 @@ DIFFERENCES = (
                 hides="Packets to a second address may get lost for another reason.",
             ),
         )
-        for accepted in (CLIENT, NODE, CLIENT | NODE)
+        for accepted in (CLIENT, NODE)
     ),
     *(
         OnPaths(

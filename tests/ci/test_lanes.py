@@ -39,6 +39,14 @@ def test_each_minor_has_a_lane_a_module_and_a_published_image(minor: str) -> Non
     assert f"kindest/node:v{minor}." in official_image(lane.kubernetes, versions()["node_images"])
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in lane_file.LANES.glob("*.yaml")))
+def test_each_lane_is_in_a_list_and_has_a_kubernetes_that_both_paths_can_run(name: str) -> None:
+    assert name.startswith(("kind-", "as-")), "lists of lanes are by these names"
+    lane = lane_file.load(name)
+    assert lane.kubernetes in golang.kubernetes_versions(), "ci/hermetic/modules/kubernetes has no such folder"
+    assert official_image(lane.kubernetes, versions()["node_images"])
+
+
 def test_lanes_of_minors_differ_in_nothing_but_kubernetes() -> None:
     for minor in MINORS:
         said = yaml.safe_load((lane_file.LANES / f"kind-{minor}.yaml").read_text())

@@ -354,4 +354,4 @@ def test_a_pod_that_does_not_answer_is_an_error_of_ours() -> None:
     with pytest.raises(HarnessError, match="not connected"):
         streams.ask_arrived(silent_pod, Target("10.0.0.1", 8080), "a")
     assert streams.counts
-    assert STREAMS[2].reuse is Reuse.ONE_WAY
+    assert UDP_ONE_WAY.reuse is Reuse.ONE_WAY

@@ -12,6 +12,7 @@ from esipp.checks.known_differences import Connections, KnownDifference, Nature
 from esipp.checks.observation import Verdict
 from esipp.checks.policy_change import Isolated
 from esipp.checks.reference import Reference
+from suites.known_differences.paths import DIFFERENCES
 from tests.unit.comparing_world import said
 
 DEFECT = KnownDifference(
@@ -83,6 +84,14 @@ def test_claims_of_all_suites_are_found() -> None:
     defects = {each.url for claim in found if claim.nature is Nature.DEFECT for each in claim.references}
     assert "https://github.com/kubernetes/kubernetes/issues/74383" in defects
     assert any(claim.before == "kube-proxy-version 1.33.6" for claim in found)
+
+
+def test_every_entry_about_paths_covers_a_check() -> None:
+    subjects = {(check.subject.path, check.subject.accept) for check in all_path_checks()}
+    assert DIFFERENCES
+    for each in DIFFERENCES:
+        covered = any(accept == each.instead_of and each.on(path) for path, accept in subjects)
+        assert covered, f"no path check accepts {sorted(each.instead_of)} where: {each.known.reason}"
 
 
 def test_every_claim_says_what_must_be_seen_and_what_it_can_still_hide() -> None:
