@@ -50,7 +50,7 @@ def lines(breaks: Sequence[Break], scores: Iterable[Score]) -> list[str]:
                 f"{each.name:{wide}}  {noticed(each, score):7}  {checks:>10}  {len(score.wrong):10}  "
                 f"{score.asked:5}  {named(each, score):9}  {score.seconds:7.0f}{amiss}"
             )
-            text_lines += [f"  repeated, as the first run had no verdict: {score.unjudged}"] if score.unjudged else []
+            text_lines += [f"  repeated, as the first run does not count: {score.repeated}"] if score.repeated else []
             text_lines += [
                 f"  wrong   {name}: {before} -> {said}" for name, (before, said) in list(score.wrong.items())[:8]
             ]
@@ -99,7 +99,7 @@ def as_records(
 def _brief(score: Score) -> Json:
     kept = ("name", "asked", "must", "right", "named", "exit_code", "said", "good")
     values = {name: getattr(score, name) for name in kept}
-    values |= {"unjudged": score.unjudged} if score.unjudged else {}
+    values |= {"repeated": score.repeated} if score.repeated else {}
     return values | {"seconds": round(score.seconds), "wrong": score.wrong, "missed": score.missed}
 
 
@@ -151,15 +151,15 @@ def page(breaks: Sequence[Break], unnoticed: Sequence[Unnoticed], records: Itera
     )
     text_lines += ["", "## Diagnoses", ""]
     text_lines += [f"- **{each.name}**: {_plain(scores[each.name].said)}" for each in tried if scores[each.name].said]
-    if anew := [each for each in tried if scores[each.name].unjudged]:
+    if anew := [each for each in tried if scores[each.name].repeated]:
         text_lines += [
             "",
             "## Repeated runs",
             "",
-            "The first run with these breaks had no verdict, for this reason:",
+            "The first run with these breaks does not count, for this reason. In the second one nothing else ran.",
             "",
         ]
-        text_lines += [f"- **{each.name}**: {_plain(scores[each.name].unjudged)}" for each in anew]
+        text_lines += [f"- **{each.name}**: {_plain(scores[each.name].repeated)}" for each in anew]
     return "\n".join(text_lines) + "\n"
 
 

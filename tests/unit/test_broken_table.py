@@ -15,7 +15,18 @@ from ci import records
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level
 from tests.broken import lying_proxy, score
-from tests.broken.breakage import CILIUM, DISRUPTIVE, KUBE_PROXY, Break, Group, RunOptions, Score, hold, no_check
+from tests.broken.breakage import (
+    CILIUM,
+    DISRUPTIVE,
+    KUBE_PROXY,
+    Break,
+    Group,
+    RunOptions,
+    Score,
+    hold,
+    no_check,
+    not_counted,
+)
 from tests.broken.breaks import BREAKS, UNNOTICED
 from tests.broken.conftest import write_page
 from tests.broken.nodes import Nodes, Placed, Result
@@ -59,6 +70,24 @@ def test_another_verdict_is_not_as_it_must_be(at: int, status: str) -> None:
     statuses = [*AS_IT_MUST_BE]
     statuses[at] = status
     assert not held(*statuses).good
+
+
+def test_a_run_counts_unless_it_judged_nothing_or_lost_single_connections_next_to_another() -> None:
+    def again(*statuses: str, alone: bool = False) -> str:
+        said = dict(zip((check.id for check in CHECKS), statuses, strict=False))
+        result = Result(1, said, 2.0, "esipp: a pod was not ready\n", {}, {})
+        return not_counted(result, hold(SAMPLE, CHECKS, HEALTHY, result), alone=alone)
+
+    lost = (*AS_IT_MUST_BE[:4], "flaky", "unsupported")
+    assert again(alone=True) == "esipp: a pod was not ready"
+    assert again(*lost) == f"next to another break, single connections of healthy paths were lost: {CHECKS[4].id}"
+    counted = [
+        again(*lost, alone=True),
+        again(*AS_IT_MUST_BE),
+        again("pass", *lost[1:]),  # the break was missed
+        again(*AS_IT_MUST_BE[:4], "fail", "unsupported"),
+    ]
+    assert counted == [""] * len(counted)
 
 
 @pytest.mark.parametrize(("said", "wrong"), [("pass", 0), ("inconclusive", 0), ("fail", 1), ("flaky", 1)])
@@ -251,7 +280,7 @@ def test_records_and_page_are_brought_up_to_date_in_any_folder(tmp_path: Path, m
 def test_the_page_tells_which_ones_had_to_be_run_anew() -> None:
     good = held(*AS_IT_MUST_BE)
     assert "## Repeated runs" not in score.page([SAMPLE], [], score.as_records([SAMPLE], [good], ABOUT))
-    again = score.as_records([SAMPLE], [replace(good, unjudged="esipp: a pod was not ready")], ABOUT)
+    again = score.as_records([SAMPLE], [replace(good, repeated="esipp: a pod was not ready")], ABOUT)
     assert "- **sample**: esipp: a pod was not ready\n" in score.page([SAMPLE], [], again)
 
 
