@@ -79,8 +79,8 @@ class World:
             for at, change in enumerate(event.changes)
         ]
 
-    def _sample(self, stages: list[Stage], asked: Asked, seq: int) -> Sample:
-        when = 0.03 + seq * SPACING
+    def _sample(self, stages: list[Stage], asked: Asked, seq: int, spacing: float) -> Sample:
+        when = 0.03 + seq * spacing
         _, name, family = asked
         now = int(when // self.every)
         followed = now if when - now * self.every >= self.lag or not now else now - 1
@@ -90,7 +90,7 @@ class World:
             return Sample(seq, when, when, "error")
         if name in tuple(Health) and not self._is_busy(when):
             return Sample(seq, when, when + 0.002, self.says or ("503" if name in stage.sick else "200"))
-        if 0 <= when - self.lost_at.get(name, -SPACING) < SPACING:
+        if 0 <= when - self.lost_at.get(name, -spacing) < spacing:
             return lost
         if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
             return lost
@@ -117,8 +117,9 @@ class World:
             if asked_for and (subject.at, subject.family) not in self.obstacles:
                 for kind in subject.streams:
                     asked = subject.at, kind.name, subject.family
-                    samples = [self._sample(stages, asked, seq) for seq in range(int(end / SPACING))]
-                    made.streams[asked] = frozen(Stream(" ".join(asked), SPACING, samples))
+                    spacing = max(SPACING, kind.every)
+                    samples = [self._sample(stages, asked, seq, spacing) for seq in range(int(end / spacing))]
+                    made.streams[asked] = frozen(Stream(" ".join(asked), spacing, samples))
         return made
 
     def seen(self) -> ServiceChangeEvidence:

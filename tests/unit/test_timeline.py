@@ -60,6 +60,8 @@ def test_a_few_errors_of_ours_matter_only_where_one_probe_decides() -> None:
 def test_a_pause_of_ours_proves_nothing() -> None:
     assert not probing_paused(stream("rr", 3.0))
     assert "no probe for 3.1 s (x)" in probing_paused(stream("rr", 3.1), "x")
+    assert not probing_paused(stream("rr", 6.0), spacing=3.0), "a rare stream is no busy machine"
+    assert "no probe for 6.1 s" in probing_paused(stream("rr", 6.1), spacing=3.0)
 
 
 def test_sources_are_counted_by_what_is_right_for_each_answer() -> None:

@@ -333,10 +333,16 @@ def prober_failed(
     return f"the prober itself failed in {len(errors)} of {len(samples)} probes" + (f" ({name})" if name else "")
 
 
-def probing_paused(samples: Iterable[Sample], name: str = "") -> str:
-    """A sentence if this machine was too busy to probe for longer than ``MOST_GAP``; empty if not."""
-    longest = longest_gap(samples)
-    if longest <= MOST_GAP:
+def probing_paused(samples: Iterable[Sample], name: str = "", spacing: float = 0.0) -> str:
+    """A sentence if this machine was too busy to probe for longer than ``MOST_GAP``; empty if not.
+
+    Args:
+        samples: all probes.
+        name: which probes they are.
+        spacing: seconds between two probes of the stream: one of them may be missing.
+    """
+    longest, most = longest_gap(samples), max(MOST_GAP, 2 * spacing)
+    if longest <= most:
         return ""
     which = f" ({name})" if name else ""
-    return f"this machine sent no probe for {longest:.1f} s{which}; at most {MOST_GAP:.0f} s are acceptable"
+    return f"this machine sent no probe for {longest:.1f} s{which}; at most {most:.0f} s are acceptable"

@@ -61,6 +61,11 @@ class _Case:
         """Those in which the entry can follow."""
         return [each for each in self.stages if self.subject.at.value not in each.stage.stuck]
 
+    def ours(self, each: InStage) -> str:
+        """Why what this stage lacks may be the fault of this machine; empty if it is not."""
+        paused = probing_paused(each.samples, self.stream.name, self.stream.spacing)
+        return self.vantage.ours(each.until - 2.0, each.until) or paused
+
 
 ENOUGH = 12
 """Requests for each of several pods after which one that has not answered is left out: of five, by chance in one of
@@ -130,7 +135,7 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
         if run is not None and lag <= each.stage.within:
             lags.append(lag)
             continue
-        if ours := case.vantage.ours(each.until - 2.0, each.until) or probing_paused(each.samples, case.stream.name):
+        if ours := case.ours(each):
             return undecided(check, ours, _words(made))
         if run is None and lag < each.stage.within:
             why = f"the Service {each.stage.words} for only {lag:.1f} s, as this stream had not shown an earlier stage"
@@ -216,7 +221,7 @@ def _sticky(case: _Case) -> Decision:
         run = stuck(each)
         if run is not None and run.since - each.stage.accepted <= FIELD_LIMIT:
             continue
-        if ours := case.vantage.ours(each.until - 2.0, each.until) or probing_paused(each.samples, case.stream.name):
+        if ours := case.ours(each):
             return undecided(case.check, ours, _words(made))
         last = say_observed(_answers(each.samples[-10:]))
         reason = f"the Service {each.stage.words}: several pods still answer; the last answers: {last}"
