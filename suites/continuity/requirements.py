@@ -72,8 +72,8 @@ def _sentences(event: Event, way: Way, what: What) -> str:
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
     if what is What.NO_DELAY:
-        at_once = "accepts new connections at once. Single SYNs may be lost and sent again"
-        return f"{meanwhile}, {through} {at_once}."
+        at_once = f"answers new connections without a time of more than {AT_ONCE:g} s in which it is late"
+        return f"{meanwhile}, {through} {at_once}. Single SYNs may be lost and sent again."
     if what is What.GAP and event.refuses:
         return (
             f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks. The "

@@ -4,6 +4,7 @@ from esipp.checks.check import Check, Level
 from esipp.checks.health import Place
 from esipp.checks.interoperability import MANY_SERVICES, Interoperability, Kind
 from esipp.checks.model import Client, Family
+from esipp.checks.timing import FIELD_LIMIT
 from suites.clients import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
 from suites.known_differences.cilium import AT_BARE_NODES_IN_DSR, COUNTED_TWICE, OF_MANY_SERVICES
 from suites.needs import needs
@@ -173,7 +174,8 @@ MANY = {
         (API_NODE_PORT, API_HEALTH_PORT),
     ),
     "gone": Requirement(
-        f"After {MANY_SERVICES} Services are deleted at once, every node soon closes their health-check node ports",
+        f"After {MANY_SERVICES} Services are deleted at once, every node closes their health-check node ports within "
+        f"{FIELD_LIMIT:.0f} s",
         "refused, for every Service",
         "nodes keep some listeners when many are closed at once",
         (API_HEALTH_PORT,),
@@ -206,15 +208,15 @@ NAMES = {
         (DNS, DNS_SPECIFICATION, API_HEADLESS),
     ),
     "published": Requirement(
-        f"{_NAME} a headless Service with publishNotReadyAddresses resolves to the addresses of all its "
+        f"{_NAME} a headless Service with publishNotReadyAddresses resolves to exactly the addresses of all its "
         "pods in the requested IP family",
         "exactly all its pods' addresses",
         "DNS omits pods that are not ready despite publishNotReadyAddresses",
         (DNS, DNS_SPECIFICATION, API_NOT_READY),
     ),
     "balancer": Requirement(
-        f"{_NAME} a LoadBalancer Service with Local resolves to its ClusterIP and not to its VIP, so pods bypass the "
-        "load balancer and the policy",
+        f"{_NAME} a LoadBalancer Service with Local resolves to exactly its ClusterIP and not to its VIP, so pods "
+        "bypass the load balancer and the policy",
         "exactly its ClusterIP",
         "DNS returns the load balancer's address inside the cluster",
         (DNS, DNS_SPECIFICATION, DESIGN_INTEROP),
