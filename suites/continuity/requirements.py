@@ -72,7 +72,7 @@ def _sentences(event: Event, way: Way, what: What) -> str:
     if what is What.NO_LOSS:
         return f"{meanwhile}, {through} loses no request."
     if what is What.NO_DELAY:
-        at_once = f"answers new connections without a time of more than {AT_ONCE:g} s in which it is late"
+        at_once = f"answers new connections, and is late for at most {AT_ONCE:g} s at a time"
         return f"{meanwhile}, {through} {at_once}. Single SYNs may be lost and sent again."
     if what is What.GAP and event.refuses:
         return (
