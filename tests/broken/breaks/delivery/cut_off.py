@@ -121,8 +121,9 @@ def cut_off(
     *checks: str,
     own: tuple[str, ...] = (),
     options: tuple[str, ...] = (),
+    names: str = "no answer|not answered|silent",
 ) -> Break:
-    """A break of this table; ``own`` and ``options`` as in ``RunOptions``."""
+    """A break of this table; ``own`` and ``options`` as in ``RunOptions``, ``names`` as in ``Break``."""
     return Break(
         name,
         Group.DELIVERY,
@@ -130,7 +131,7 @@ def cut_off(
         RunOptions(("source_ip",), checks, own=own, options=options),
         dropping(rules),
         path_checks(must_answer(spoils)),
-        names="no answer|not answered|silent",
+        names=names,
         opens=rests_on(spoils),
         scoped=True,
     )
@@ -182,5 +183,6 @@ BREAKS = (
         "loadbalancer.local.source-ranges.",
         own=("--default", Balancer.PROXY.value),
         options=WITH_PROXY,
+        names="accepts the connection and then finds no backend",
     ),
 )
