@@ -1,17 +1,22 @@
 """Known differences expire: each must be seen where it is claimed."""
 
+import json
+import lzma
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from esipp.checks.catalog import all_checks, all_path_checks
 from esipp.checks.check import Status, checks_about
 from esipp.checks.expiry import all_claims, binds, by_claim, claims_of, sights
+from esipp.checks.ingress import AT_SERVICE, OF_SERVICE
 from esipp.checks.known_differences import Connections, KnownDifference, Nature
 from esipp.checks.observation import Verdict
 from esipp.checks.policy_change import Isolated
 from esipp.checks.reference import Reference
+from esipp.preflight.facts import KUBE_PROXY
 from suites.known_differences.paths import DIFFERENCES
 from tests.unit.comparing_world import said
 
@@ -92,6 +97,15 @@ def test_every_entry_about_paths_covers_a_check() -> None:
     for each in DIFFERENCES:
         covered = any(accept == each.instead_of and each.on(path) for path, accept in subjects)
         assert covered, f"no path check accepts {sorted(each.instead_of)} where: {each.known.reason}"
+
+
+def test_no_claim_misspells_a_fact() -> None:
+    """Facts are those of the frozen ledgers, and those that no lane has: no kube-proxy, and a Service's ingress."""
+    recorded = {AT_SERVICE, OF_SERVICE, KUBE_PROXY}
+    for path in (Path(__file__).parents[1] / "frozen" / "ledgers").iterdir():
+        lines = map(json.loads, lzma.decompress(path.read_bytes()).splitlines())
+        recorded |= {line["name"] for line in lines if line["record"] == "fact"}
+    assert {name for claim in all_claims() for name, _ in claim.when} <= recorded
 
 
 def test_every_claim_says_what_must_be_seen_and_what_it_can_still_hide() -> None:
