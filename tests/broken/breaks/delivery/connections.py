@@ -97,32 +97,32 @@ def serving_late(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(lambda live: list(rules(live)))
 
 
-def to_local_node_ports(live: Live, protocol: str) -> Iterator[tuple[Family, str, str, tuple[str, ...]]]:
+def to_local_node_ports(live: Live, protocol: str, most: int) -> Iterator[tuple[Family, str, str, tuple[str, ...]]]:
     """Family, pod's address and node, and the match for what came to the pod by a nodePort of a Local Service.
 
-    There the pod's node is the one that is dialled, and no other NAT changes the source.
+    There the pod's node is the one that is dialled, and no other NAT changes the source. ``most`` pods of each Service.
     """
     for service in live.services:
         if service["spec"].get("externalTrafficPolicy") == "Local" and service["spec"]["type"] == "NodePort":
-            for port, address, node, _ in live.targets(service):
+            for port, address, node, _ in live.targets(service, most):
                 if port["protocol"] == protocol:
                     words = ("--destination", address, *came_by(port, port["nodePort"]))
                     yield family_of(address), address, node, words
 
 
-def doubled(live: Live) -> Iterator[Rule]:
+def doubled(live: Live, most: int = 1) -> Iterator[Rule]:
     """The pod's node sends datagrams of clients outside to a nodePort of a Local Service twice to the pod."""
     own = addresses_outside(live)
-    for family, address, node, came in to_local_node_ports(live, "UDP"):
+    for family, address, node, came in to_local_node_ports(live, "UDP", most):
         for source in own[family]:
             words = ("--source", source, *came, "--jump", "TEE", "--gateway", address)
             yield Rule(family, "POSTROUTING", words, (node,), "mangle")
 
 
-def moved_ports(live: Live) -> Iterator[Rule]:
+def moved_ports(live: Live, most: int = 1) -> Iterator[Rule]:
     """The pod's node translates the source ports of clients outside to nodePorts of Local Services."""
     own = addresses_outside(live)
-    for family, _, node, came in to_local_node_ports(live, "TCP"):
+    for family, _, node, came in to_local_node_ports(live, "TCP", most):
         for source in own[family]:
             host = f"[{source}]" if family is Family.IPV6 else source
             to = ("--jump", "SNAT", "--to-source", f"{host}:20000-60000", "--random-fully")

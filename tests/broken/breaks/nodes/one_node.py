@@ -12,7 +12,7 @@ from esipp.scenarios.every_node.objects import EVERY_LABEL, HIGHEST
 from esipp.scenarios.every_node.subject import FURTHER, Entrance, EveryNode, Requires
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.breaks.delivery.connections import doubled, first_flows_rewritten, moved_ports
-from tests.broken.forwarding import external_addresses, second_addresses
+from tests.broken.forwarding import external_addresses, internal_addresses, second_addresses
 from tests.broken.masquerading import pod_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -177,17 +177,25 @@ def proxy_closed(nodes: Nodes, live: Live) -> Iterator[Rule]:
 
 
 def syns_lost(nodes: Nodes, live: Live) -> Iterator[Rule]:
-    """The third worker drops one SYN in five to nodePorts under Cluster; each is sent again."""
+    """The third worker drops one SYN in five to nodePorts under Cluster at its first address; each is sent again.
+
+    At its other addresses, a connection whose second SYN is lost, too, is not waited for.
+    """
     (port,) = (each for each in _ports(live, CLUSTER) if each["protocol"] == Protocol.TCP)
     one_in_five = ("--syn", "--match", "statistic", "--mode", "nth", "--every", "5", "--packet", "0")
-    for family in Family:
-        words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *one_in_five, *DROP)
-        yield Rule(family, "PREROUTING", words, (nodes.roles[Role.OTHER_NODE],), "mangle")
+    here = nodes.roles[Role.OTHER_NODE]
+    for family, address in internal_addresses(nodes, here).items():
+        words = (*to_port(port, port["nodePort"]), "--destination", address, *one_in_five, *DROP)
+        yield Rule(family, "PREROUTING", words, (here,), "mangle")
 
 
-def at_the_third(rules: Callable[[Live], Iterator[Rule]]) -> Making:
-    """Those of the rules that are for the third worker."""
-    return lambda nodes, live: (rule for rule in rules(live) if rule.nodes == (nodes.roles[Role.OTHER_NODE],))
+def at_the_third(rules: Callable[[Live, int], Iterator[Rule]]) -> Making:
+    """Those of the rules that are for the third worker; the first pods of a Service are on other nodes."""
+
+    def there(nodes: Nodes, live: Live) -> Iterator[Rule]:
+        return (rule for rule in rules(live, len(live.pods)) if rule.nodes == (nodes.roles[Role.OTHER_NODE],))
+
+    return there
 
 
 def unequal_inside(nodes: Nodes, live: Live) -> Iterator[Rule]:
