@@ -50,7 +50,7 @@ class Baselines:
         Raises:
             AssertionError: the run on the healthy cluster failed.
         """
-        known = {} if run.own else recorded()
+        known = {} if run.own else recorded(run)
         if known:
             return known
         whole = next(each for each in self.wanted if each.kind == run.kind)
@@ -76,12 +76,24 @@ class Baselines:
         return {"statuses": result.statuses, "amiss": "" if well else result.text}
 
 
-def recorded() -> dict[str, str]:
-    """Verdicts of a run of all suites on this cluster, if the environment names its folder."""
+def recorded(run: RunOptions) -> dict[str, str]:
+    """Verdicts of a run of all suites on this cluster, if the environment names its folder; none if this run asks more.
+
+    That run may have left out features, such as a shell on nodes, which a disruptive break needs.
+    """
     if HEALTHY not in os.environ:
         return {}
     records = list(read_ledger(Path(os.environ[HEALTHY]) / "ledger.jsonl"))
-    return {record["id"]: record["status"] for record in records if record["record"] == "verdict"}
+    verdicts = {record["id"]: record for record in records if record["record"] == "verdict"}
+    suites = {check["id"]: check["suite"] for check in records[0]["rows"]}
+    asked = [
+        name
+        for name in verdicts
+        if suites[name] in run.suites and (not run.checks or any(part in name for part in run.checks))
+    ]
+    if run.disruptive and any(verdicts[name]["left_out"] for name in asked):
+        return {}
+    return {name: verdict["status"] for name, verdict in verdicts.items()}
 
 
 def qualify(nodes: Nodes, run: RunOptions, out: Path) -> Result:

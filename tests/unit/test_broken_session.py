@@ -79,6 +79,22 @@ def test_a_session_takes_no_word_of_an_earlier_one(ran: list[RunOptions], tmp_pa
     assert ran == [HALE, HALE]
 
 
+def test_a_run_without_a_feature_is_no_baseline_of_breaks_that_need_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = [
+        {"record": "header", "rows": [{"id": "a.x", "suite": "changes"}, {"id": "a.y", "suite": "changes"}]},
+        {"record": "verdict", "id": "a.x", "status": "unsupported", "left_out": True},
+        {"record": "verdict", "id": "a.y", "status": "pass", "left_out": False},
+    ]
+    (tmp_path / "ledger.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    monkeypatch.setenv(baselines.HEALTHY, str(tmp_path))
+    run = RunOptions(("changes",), ("a.x",))
+    assert baselines.recorded(replace(run, disruptive=True)) == {}
+    both = {"a.x": "unsupported", "a.y": "pass"}
+    assert [baselines.recorded(run), baselines.recorded(replace(run, checks=("a.y",), disruptive=True))] == [both, both]
+
+
 class Api:
     """An API server with objects at paths; ``log`` is what was changed."""
 
