@@ -20,6 +20,11 @@ Act = Callable[[str, Json], bool]
 LOOK = 0.1
 TAKES = Budget("an admission policy taking effect", 60.0, need=3, spacing=0.2)
 GROUP = "/apis/admissionregistration.k8s.io/v1"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+"""What the API server allocates ClusterIPs with, since Kubernetes 1.33."""
+
+KEEPS = f"{OURS}/keeps"
+"""A finalizer."""
 
 
 @contextmanager
@@ -88,49 +93,38 @@ def losing(nodes: Nodes, name: str, fields: tuple[str, ...], only_if: str) -> It
 
 
 @contextmanager
-def refusing(nodes: Nodes, name: str, only_if: str, why: str) -> Iterator[Placed]:
-    """Admission refuses to create Services in the namespaces of runs.
+def keeping_addresses(nodes: Nodes, service: str) -> Iterator[Placed]:
+    """The ClusterIPs of a Service of the test's own run stay allocated after its deletion: a finalizer holds them."""
+    placed = Placed()
 
-    Args:
-        nodes: the nodes of the cluster.
-        name: the name of the policy.
-        only_if: a condition in CEL, about ``object``.
-        why: what the API server says.
-    """
-    name = f"{OURS}-{name}"
-    policies, bindings = f"{GROUP}/validatingadmissionpolicies", f"{GROUP}/validatingadmissionpolicybindings"
-    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}]
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {"resourceRules": rules},
-            "failurePolicy": "Fail",
-            "validations": [{"expression": f"!({only_if})", "message": why}],
-        },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {
-            "policyName": name,
-            "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": {"matchLabels": MANAGED_BY}},
-        },
-    }
+    def work(ended: Event) -> None:
+        while not ended.wait(LOOK):
+            with contextlib.suppress(ApiError, UnreachableError):
+                for each in nodes.cluster.list(ADDRESSES):
+                    of = each["spec"]["parentRef"]
+                    if of["name"] == service and not each["metadata"].get("finalizers"):
+                        _hold(nodes, each["metadata"]["name"], [KEEPS])
+                        placed.at = placed.at or time.time()
+
     try:
-        nodes.cluster.create(policies, policy)
-        nodes.cluster.create(bindings, binding)
-        yield Placed(time.time())
+        with in_background(work):
+            yield placed
     finally:
-        nodes.cluster.delete(f"{bindings}/{name}")
-        nodes.cluster.delete(f"{policies}/{name}")
+        _let_go(nodes)
+
+
+def _hold(nodes: Nodes, address: str, finalizers: list[str]) -> None:
+    nodes.cluster.patch(f"{ADDRESSES}/{address}", {"metadata": {"finalizers": finalizers}}, "merge-patch")
+
+
+def _let_go(nodes: Nodes) -> None:
+    for each in nodes.cluster.list(ADDRESSES):
+        if KEEPS in (each["metadata"].get("finalizers") or ()):
+            _hold(nodes, each["metadata"]["name"], [])
 
 
 def heal(nodes: Nodes) -> None:
-    """Delete the policies, and their test namespace, of a killed session."""
+    """Delete the policies of a killed session and their test namespace, and let go of addresses."""
     of_policies = (
         f"{GROUP}/{each}"
         for kind in ("mutating", "validating")
@@ -147,6 +141,8 @@ def heal(nodes: Nodes) -> None:
         for name in (each["metadata"]["name"] for each in found):
             if name.startswith(f"{OURS}-"):
                 nodes.cluster.delete(f"{kind}/{name}")
+    with contextlib.suppress(ApiError):  # an older API server has no such objects
+        _let_go(nodes)
 
 
 def _wait_until_it_acts(nodes: Nodes, name: str, fields: tuple[str, ...]) -> None:

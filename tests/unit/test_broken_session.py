@@ -164,3 +164,14 @@ def test_policies_of_admission_that_were_left_go() -> None:
     api = Api({policies: [ours, theirs], "/api/v1/namespaces": [theirs, ours]})  # and no such bindings
     controllers.heal(nodes(api))
     assert api.log == [f"{policies}/{OURS}-loses-affinity", f"/api/v1/namespaces/{OURS}-loses-affinity"]
+
+
+def test_addresses_that_a_killed_session_held_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = (
+        {"metadata": {"name": name, "finalizers": [finalizer]}}
+        for name, finalizer in (("10.96.0.7", controllers.KEEPS), ("10.96.0.8", "somebody/elses"))
+    )
+    api, patched = Api({controllers.ADDRESSES: [ours, theirs], "/api/v1/namespaces": []}), list[Any]()
+    monkeypatch.setattr(api, "patch", lambda *what: patched.append(what))
+    controllers.heal(nodes(api))
+    assert patched == [(f"{controllers.ADDRESSES}/10.96.0.7", {"metadata": {"finalizers": []}}, "merge-patch")]

@@ -9,7 +9,7 @@ from esipp.checks.stream import Reuse
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
 from tests.broken.breakage import Break, Group, RunOptions
-from tests.broken.controllers import refusing
+from tests.broken.controllers import keeping_addresses
 from tests.broken.forwarding import handed_on
 from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -115,8 +115,6 @@ def at_node_ports(
     return notices
 
 
-CREATED_AGAIN = "object.metadata.name == 'changes-finalizer' && has(object.spec.clusterIP)"
-
 BREAKS = (
     Break(
         "deleted-node-port-lives-on",
@@ -165,11 +163,11 @@ BREAKS = (
         scoped=True,
     ),
     Break(
-        "ports-taken-after-a-finalizer",
+        "addresses-taken-after-a-finalizer",
         Group.CHANGES,
-        "the API server refuses to give the nodePorts of a Service that was kept by a finalizer to another one",
+        "the ClusterIPs of a Service that a finalizer had kept stay allocated after its end, so that nobody gets them",
         run_of("finalizer"),
-        lambda nodes: refusing(nodes, "keeps-ports", CREATED_AGAIN, "provided port is already allocated"),
+        lambda nodes: keeping_addresses(nodes, "changes-finalizer"),
         of_stream("finalizer", "tcp-new", claims=(Claim.SERVED,)),
         names="ports were free",
         at_once=False,
