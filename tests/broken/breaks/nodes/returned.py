@@ -183,6 +183,11 @@ def of_change(check: Check, event: str, at: At, *claims: Claim) -> bool:
     return (check.subject.event.name, check.subject.at) == (event, at) and check.subject.claim in claims
 
 
+def at_rest_too(way: Way) -> Callable[[Check], bool]:
+    """What chance decides, and the sources of this way while nothing changes: it stays rewritten until the run's end."""
+    return lambda check: by_chance(check) or of_phase(check, Phase.QUIET, way, What.SOURCE)
+
+
 GIVES_UP, REWRITES = "gives up a VIP", "masquerades even one connection"
 
 BREAKS = (
@@ -194,7 +199,7 @@ BREAKS = (
         rewritten_after_the_return,
         lambda check: of_phase(check, Phase.CUT_OFF, AT_NODE, What.SOURCE),
         names=REWRITES,
-        may=by_chance,
+        may=at_rest_too(AT_NODE),
         at_once=False,
     ),
     Break(
@@ -272,7 +277,7 @@ BREAKS = (
             rewritten_once_restarted(what, way),
             lambda check, phase=phase, way=way: of_phase(check, phase, way, What.SOURCE),
             names=REWRITES,
-            may=by_chance,
+            may=at_rest_too(way),
             at_once=False,
         )
         for name, noun, where, phase, what, way in (
