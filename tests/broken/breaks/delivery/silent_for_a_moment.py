@@ -10,6 +10,7 @@ from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.model import Family
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.breaks.delivery.one_connection_lost import WAY, rolling
+from tests.broken.breaks.delivery.streams import by_chance
 from tests.broken.during import of_phase
 from tests.broken.matching import AT_THE_NODE, DROP
 from tests.broken.nodes import Nodes, Placed, Rule, new_mark
@@ -75,6 +76,7 @@ BREAKS = (
         RUN,
         dropping(*ONE),
         no_check,
+        may=by_chance,
         at_once=False,
     ),
 )

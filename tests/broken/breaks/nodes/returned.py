@@ -184,7 +184,7 @@ def of_change(check: Check, event: str, at: At, *claims: Claim) -> bool:
 
 
 def at_rest_too(way: Way) -> Callable[[Check], bool]:
-    """What chance decides, and the sources of this way while nothing changes: it stays rewritten until the run's end."""
+    """What chance decides, and the sources of this way while nothing changes, as it stays rewritten."""
     return lambda check: by_chance(check) or of_phase(check, Phase.QUIET, way, What.SOURCE)
 
 
