@@ -263,7 +263,9 @@ BREAKS = (
         "network add-on's agent on another node on",
         run_of(Phase.NETWORK_AGENT),
         gone_once_restarted,
-        lambda check: of_phase(check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.LASTING),
+        lambda check: of_phase(
+            check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
+        ),
         names="flushes connection tracking|a node drops a connection",
         may=by_chance,
         at_once=False,
