@@ -170,6 +170,7 @@ BREAKS = (
         lambda nodes: keeping_addresses(nodes, "changes-finalizer"),
         of_stream("finalizer", "tcp-new", claims=(Claim.SERVED,)),
         names="ports were free",
+        opens=of_stream("finalizer", "tcp-new", claims=(Claim.GONE,)),
         at_once=False,
     ),
     Break(
