@@ -86,6 +86,7 @@ def test_a_run_counts_unless_it_judged_nothing_or_lost_single_connections_next_t
         again(*AS_IT_MUST_BE),
         again("pass", *lost[1:]),  # the break was missed
         again(*AS_IT_MUST_BE[:4], "fail", "unsupported"),
+        again(*AS_IT_MUST_BE[:4], "inconclusive", "unsupported"),  # nothing was lost
     ]
     assert counted == [""] * len(counted)
 
