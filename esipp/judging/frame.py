@@ -109,8 +109,8 @@ def _in_time(decided: Decision, queue: str) -> Decision:
     if decided.status is not Status.FAIL or not decided.late or float(queue or 0.0) < OVERLOADED:
         return decided
     why = (
-        f"the machine of the nodes was overloaded: {float(queue):.0f} tasks for each core, and from {OVERLOADED:.0f} "
-        f"what is late proves nothing (observed: {decided.reason or decided.observed})"
+        f"the machine of the nodes was overloaded: {float(queue):.0f} tasks for each core; from {OVERLOADED:.0f} on, "
+        f"a late answer proves nothing (observed: {decided.reason or decided.observed})"
     )
     return replace(decided, status=Status.INCONCLUSIVE, reason=why)
 
