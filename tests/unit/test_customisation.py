@@ -104,8 +104,9 @@ def test_the_page_says_how_much_is_made() -> None:
     page = " ".join((HOUSE / "docs" / "deploying.md").read_text().split())
     made, services = world.pods(), world.services().values()
     served = sum(map(is_served, services))
-    assert f"with {len(made) - 2} pods, a DaemonSet of agents ({DEFAULT_NODES} nodes at most" in page
-    assert f"{len(services)} Services, of which the cluster's own load balancer serves {served};" in page
+    assert f"* {len(made) - 2} pods, and a Deployment of two more;" in page
+    assert f"* a DaemonSet of agents, on {DEFAULT_NODES} nodes at most" in page
+    assert f"* {len(services)} Services, {served} of them served by the cluster's own load balancer;" in page
 
 
 def test_the_namespace_has_labels_and_annotations_of_its_own() -> None:
