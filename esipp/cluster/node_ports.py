@@ -1,4 +1,4 @@
-"""Node ports of Services. nodePorts and health check node ports come from the same range and allocator."""
+"""Node ports of Services, and who else has one. nodePorts and health check node ports come from one allocator."""
 
 from collections.abc import Collection, Iterable
 
@@ -7,6 +7,10 @@ from esipp.base.json import Json
 BY_NUMBER = range(30_000, 30_086)
 """The static band of the default range. While other ports are free, API servers allocate from it only if a Service
 requests a specific port (KEP-3668, enabled by default since Kubernetes 1.28)."""
+
+
+ALLOCATED = "already allocated"
+"""What an API server says of a port or a ClusterIP that is not free."""
 
 
 def node_ports(service: Json) -> list[int]:
@@ -25,17 +29,24 @@ def all_ports(service: Json) -> list[int]:
     return [*node_ports(service), *([port] if port else [])]
 
 
-def taken(services: Iterable[Json], ports: Collection[int], but: Collection[tuple[str, str]]) -> str:
-    """A sentence about another Service that took one of these ports; empty if there is none.
+def taken(
+    services: Iterable[Json],
+    ports: Collection[int],
+    but: Collection[tuple[str, str]],
+    addresses: Collection[str] = (),
+) -> str:
+    """A sentence about another Service that took one of these ports or addresses; empty if there is none.
 
     Args:
         services: all Services of the cluster.
         ports: the ports to look for.
-        but: namespaces and names of Services that may have the ports.
+        but: namespaces and names of Services that may have them.
+        addresses: the ClusterIPs to look for.
     """
     for item in services:
         owner = item["metadata"]["namespace"], item["metadata"]["name"]
-        theirs = sorted({*all_ports(item)} & {*ports})
+        theirs = [f"port {port}" for port in sorted({*all_ports(item)} & {*ports})]
+        theirs += sorted({*(item["spec"].get("clusterIPs") or ())} & {*addresses})
         if theirs and owner not in but:
-            return f"the Service {'/'.join(owner)} took port {theirs[0]} meanwhile"
+            return f"the Service {'/'.join(owner)} took {theirs[0]} meanwhile"
     return ""

@@ -243,7 +243,8 @@ def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_i
     found = {name: each for name, each in verdicts(seen).items() if name.startswith("changes.finalizer.")}
     served = {name: each for name, each in found.items() if name.endswith(".served")}
     assert {each.status for each in served.values()} == {Status.FAIL}
-    assert all("whose ports were free: provided port is already" in each.reason for each in served.values())
+    words = "though its ports and addresses were free: provided port is already"
+    assert all(words in each.reason for each in served.values())
 
 
 def test_connections_from_a_used_port_that_go_wrong_are_distinguished_from_new_ones() -> None:

@@ -48,7 +48,7 @@ class World:
     sick_until: float = math.inf
     refuses: str = ""
     refused_at: str = ""
-    others: list[int] = field(default_factory=list)
+    others: list[dict[str, Any]] = field(default_factory=list)
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
@@ -139,8 +139,8 @@ class World:
         return Sample(0, when, when + 0.002, "answered", pods[0])
 
     def list(self, path: str) -> Any:
-        assert path.endswith("/services")
-        return [{"spec": {"ports": [{"nodePort": number}]}} for number in self.others]
+        assert path == "/api/v1/services", "ports and ClusterIPs are the cluster's"
+        return self.others
 
 
 def driven(
@@ -316,11 +316,20 @@ def test_ports_that_stay_taken_after_a_deletion_are_the_api_server_s_fault(monke
 
 
 @pytest.mark.parametrize(
-    ("words", "others"), [(TAKEN, [31000]), ("exceeded quota", [])], ids=["another Service has it", "another refusal"]
+    ("spec", "words"),
+    [({"ports": [{"nodePort": 31000}]}, "took port 31000"), ({"clusterIPs": ["10.96.0.7"]}, "took 10.96.0.7")],
 )
-def test_other_refusals_break_the_event_off(monkeypatch: pytest.MonkeyPatch, words: str, others: list[int]) -> None:
+def test_ports_and_addresses_that_another_namespace_got_are_nobody_s_fault(
+    monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], words: str
+) -> None:
+    rival = {"metadata": {"namespace": "another", "name": "theirs"}, "spec": spec}
+    with pytest.raises(HarnessError, match=f"the Service another/theirs {words} meanwhile"):
+        driven(monkeypatch, "finalizer", World(refuses=TAKEN, refused_at="create", others=[rival]))
+
+
+def test_another_refusal_breaks_the_event_off(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ApiError):
-        driven(monkeypatch, "finalizer", World(refuses=words, refused_at="create", others=others))
+        driven(monkeypatch, "finalizer", World(refuses="exceeded quota", refused_at="create"))
 
 
 def test_a_pod_dials_out_of_its_node_from_the_number_of_the_node_port(monkeypatch: pytest.MonkeyPatch) -> None:

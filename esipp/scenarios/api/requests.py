@@ -10,7 +10,7 @@ from esipp.base.json import Json
 from esipp.base.labels import labels_of
 from esipp.checks.api import ANNOTATION, Answer, Chain, Ref, Step, Verb, at, is_absent
 from esipp.cluster.client import ApiError, Cluster
-from esipp.cluster.node_ports import taken
+from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.testbed.manifests import TCP
 
 Listen = Callable[[int, int], Json]
@@ -74,7 +74,7 @@ class Performer:
         except _NotMadeError as why:
             return Answer(trouble=str(why))
         except ApiError as refused:
-            allocated = "already allocated" in refused.message
+            allocated = ALLOCATED in refused.message
             trouble = self._rival(chain, _numbers(_resolved(step.body, answers))) if allocated else ""
             return Answer(refused=(refused.status, refused.reason, refused.message), trouble=trouble)
         trouble = self._rival(chain, _numbers(_resolved(step.body, answers))) if step.verb is Verb.LISTEN else ""

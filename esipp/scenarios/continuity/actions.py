@@ -17,6 +17,7 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.node_ports import ALLOCATED
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging.topology import IPAddress, parse_address
@@ -31,9 +32,6 @@ from esipp.testbed.testbed import Testbed
 
 MOST_HELD = 40.0
 """The most seconds for which a node is kept without a pod. A breach of a longer bound is not detected."""
-
-ALREADY = "already allocated"
-"""What an API server says of a port that another Service has."""
 
 FLAPS = 3
 """The number of times that a pod becomes unready and ready again."""
@@ -416,7 +414,7 @@ class Acts:
             try:
                 self._patch(name, {**local, "healthCheckNodePort": port})
             except ApiError as refused:
-                if ALREADY not in refused.message:
+                if ALLOCATED not in refused.message:
                     raise
             else:
                 return

@@ -13,7 +13,7 @@ from esipp.checks.health import Answer
 from esipp.checks.model import Backends
 from esipp.checks.observation import Outcome
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.cluster.node_ports import health_port, node_ports, taken
+from esipp.cluster.node_ports import ALLOCATED, health_port, node_ports, taken
 from esipp.scenarios.health.evidence import Fact
 from esipp.scenarios.health.judge import document
 from esipp.scenarios.health.objects import local_service
@@ -22,9 +22,6 @@ from esipp.testbed.manifests import BACKEND_LABEL, TCP
 
 TRIES = 8
 """The most free ports to try if other clients of the cluster take them first."""
-
-ALREADY = "already allocated"
-"""What an API server says of a port that another Service has."""
 
 
 class _CutShortError(Exception):
@@ -103,7 +100,7 @@ class LifeCycle:
     def _choosing(self) -> None:
         for _ in range(TRIES):
             made = self._claim("life-chosen", self._free_port())
-            if made.refused is None or ALREADY not in made.refused[2]:  # who had it may have given it back by now
+            if made.refused is None or ALLOCATED not in made.refused[2]:  # who had it may have given it back by now
                 break
         self.facts["chosen"] = self._heard(made, "life-chosen")
         other = self._free_port()
@@ -206,7 +203,7 @@ class LifeCycle:
         """Create a Service with a free port, unless another client of the cluster took it first."""
         made = self._try(f"created with port {port}", lambda: self._create(name, healthCheckNodePort=port))
         fact = replace(made, wanted=port)
-        if fact.refused is None or ALREADY not in fact.refused[2]:
+        if fact.refused is None or ALLOCATED not in fact.refused[2]:
             return fact
         return replace(fact, trouble=self._taken_by_another(port))
 

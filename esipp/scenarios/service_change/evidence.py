@@ -20,8 +20,8 @@ class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
     ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``. ``refused`` is what the
-    API server said if it did not create the Service although its ports were free. ``agent`` is the pod behind the
-    control listener of another node.
+    API server said if it did not create the Service although its ports and ClusterIPs were free. ``agent`` is the pod
+    behind the control listener of another node.
     """
 
     words: str

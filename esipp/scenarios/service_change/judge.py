@@ -127,7 +127,8 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
     check, lags = case.check, list[float]()
     for each in made:
         if each.stage.refused and fits_of is served:
-            reason = f"the API server did not create the Service again, whose ports were free: {each.stage.refused}"
+            free = "though its ports and addresses were free"
+            reason = f"the API server did not create the Service again, {free}: {each.stage.refused}"
             return Decision(Status.FAIL, check.expected, _words(made), reason)
         run = steady(each, fits_of(each.stage))
         since = each.stage.accepted

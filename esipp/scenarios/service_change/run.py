@@ -16,6 +16,7 @@ from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import PROMPT
 from esipp.cluster.client import ApiError
+from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
@@ -59,9 +60,6 @@ HEALTH_PACE = Pace(0.5, 1.0)
 
 PROXY_PORT = 10256
 """Where kube-proxy serves its own health check."""
-
-ALLOCATED = "already allocated"
-"""What an API server says of a port that is taken."""
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
@@ -156,8 +154,10 @@ class Driver:
         try:
             self._does[change.do](change)
         except ApiError as broken:
-            if change.do is not Do.CREATE_AGAIN or ALLOCATED not in str(broken) or self._somebody_has_its_ports():
+            if change.do is not Do.CREATE_AGAIN or ALLOCATED not in str(broken):
                 raise
+            if rival := self._rival():
+                raise HarnessError(f"The API server refused the Service: {rival}.", "run the check again.") from broken
             refused = str(broken)
         self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
         if not refused:
@@ -171,11 +171,10 @@ class Driver:
             stuck, sick, change.within, refused, self.testbed.agents.get(self.testbed.roles[Role.ENDPOINT_NODE], ""),
         )  # fmt: skip
 
-    def _somebody_has_its_ports(self) -> bool:
-        """Whether another Service of the run has got a nodePort of the deleted one."""
-        own = set(_node_ports(self._spec).values())
-        services = self.testbed.cluster.list(self._path())
-        return any(port.get("nodePort") in own for each in services for port in each["spec"].get("ports") or ())
+    def _rival(self) -> str:
+        """The Service of the cluster that has got a nodePort or a ClusterIP of the deleted one; empty if none has."""
+        services = self.testbed.cluster.list("/api/v1/services")
+        return taken(services, _node_ports(self._spec).values(), but=(), addresses=self._spec["clusterIPs"])
 
     def _disrupted(self, change: Change, what: Disruption) -> float:
         """A stage during which something is disrupted; when that began to be undone, which the next stage begins with.

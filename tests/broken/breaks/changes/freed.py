@@ -165,11 +165,11 @@ BREAKS = (
     Break(
         "addresses-taken-after-a-finalizer",
         Group.CHANGES,
-        "the ClusterIPs of a Service that a finalizer had kept stay allocated after its end, so that nobody gets them",
+        "after a finalizer delayed the deletion of a Service, its ClusterIPs stay allocated: no Service can get them",
         run_of("finalizer"),
         lambda nodes: keeping_addresses(nodes, "changes-finalizer"),
         of_stream("finalizer", "tcp-new", claims=(Claim.SERVED,)),
-        names="ports were free",
+        names="ports and addresses were free",
         opens=of_stream("finalizer", "tcp-new", claims=(Claim.GONE,)),
         at_once=False,
     ),
