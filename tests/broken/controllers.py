@@ -100,9 +100,11 @@ def keeping_addresses(nodes: Nodes, service: str) -> Iterator[Placed]:
     def work(ended: Event) -> None:
         while not ended.wait(LOOK):
             with contextlib.suppress(ApiError, UnreachableError):
+                own = nodes.own_namespaces()
                 for each in nodes.cluster.list(ADDRESSES):
                     of = each["spec"]["parentRef"]
-                    if of["name"] == service and not each["metadata"].get("finalizers"):
+                    ours = of["name"] == service and of["namespace"] in own
+                    if ours and not each["metadata"].get("finalizers"):
                         _hold(nodes, each["metadata"]["name"], [KEEPS])
                         placed.at = placed.at or time.time()
 
@@ -118,31 +120,29 @@ def _hold(nodes: Nodes, address: str, finalizers: list[str]) -> None:
 
 
 def _let_go(nodes: Nodes) -> None:
-    for each in nodes.cluster.list(ADDRESSES):
+    for each in _listed(nodes, ADDRESSES):
         if KEEPS in (each["metadata"].get("finalizers") or ()):
             _hold(nodes, each["metadata"]["name"], [])
 
 
 def heal(nodes: Nodes) -> None:
     """Delete the policies of a killed session and their test namespace, and let go of addresses."""
-    of_policies = (
-        f"{GROUP}/{each}"
-        for kind in ("mutating", "validating")
-        for each in (f"{kind}admissionpolicybindings", f"{kind}admissionpolicies")
-    )
-    kinds = (*of_policies, "/api/v1/namespaces")
-    for kind in kinds:
-        try:
-            found = nodes.cluster.list(kind)
-        except ApiError as missing:
-            if missing.status == HTTPStatus.NOT_FOUND:
-                continue  # an API server that has no such policies
-            raise
-        for name in (each["metadata"]["name"] for each in found):
+    of_policies = (f"{GROUP}/mutatingadmissionpolicybindings", f"{GROUP}/mutatingadmissionpolicies")
+    for kind in (*of_policies, "/api/v1/namespaces"):
+        for name in (each["metadata"]["name"] for each in _listed(nodes, kind)):
             if name.startswith(f"{OURS}-"):
                 nodes.cluster.delete(f"{kind}/{name}")
-    with contextlib.suppress(ApiError):  # an older API server has no such objects
-        _let_go(nodes)
+    _let_go(nodes)
+
+
+def _listed(nodes: Nodes, kind: str) -> list[Json]:
+    """The objects of a kind; none if the API server is too old to have the kind."""
+    try:
+        return nodes.cluster.list(kind)
+    except ApiError as missing:
+        if missing.status == HTTPStatus.NOT_FOUND:
+            return []
+        raise
 
 
 def _wait_until_it_acts(nodes: Nodes, name: str, fields: tuple[str, ...]) -> None:
