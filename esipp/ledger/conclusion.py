@@ -41,9 +41,6 @@ MOST_UNDECIDED = 0.05
 """The share of the extended checks that may stay undecided: with more, the run has not qualified the data plane, even
 if its core checks pass. Single ones may, as the machine may be busy at that time."""
 
-LEVELS = {level: level.words for level in Level}
-"""The names of the levels in texts."""
-
 MOST_REASONS = 4
 """The most missing features in the sentence, the most common first; the reports name all."""
 
@@ -320,7 +317,7 @@ def _levels(levels: Mapping[Level, Tally]) -> Iterable[str]:
     """The results of the checks of each level, one line for each."""
     for level, found in levels.items():
         if found.asked:
-            yield f"{LEVELS[level]}: {found.words}"
+            yield f"{level.words}: {found.words}"
 
 
 def _waived(verdicts: Sequence[Verdict], waivers: Waivers) -> Iterable[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
-from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.recorded_checks import RecordedCheck
 
 TROUBLE = (Status.FAIL, Status.FLAKY, Status.ERROR, Status.INCONCLUSIVE)
@@ -161,7 +160,7 @@ class Reason:
     @property
     def say_levels(self) -> str:
         """The number of checks by level in words: ``8 core, 4 extended``."""
-        return ", ".join(f"{count} {LEVELS[Level(level)]}" for level, count in self.levels.items())
+        return ", ".join(f"{count} {Level(level).words}" for level, count in self.levels.items())
 
 
 def reasons(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], status: Status) -> list[Reason]:

@@ -9,7 +9,6 @@ from enum import StrEnum
 from esipp.base.document import WIDTH, Block, Code, Item, Items, Pairs, Section, Text
 from esipp.base.plural import counted
 from esipp.checks.check import Level, Status
-from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import Cause, causes
 from esipp.report.escaping import one_line
@@ -98,7 +97,7 @@ def _item(run: RecordedRun, cause: Cause, of: str) -> Item:
     undecided = cause.verdict.status in (Status.INCONCLUSIVE, Status.ERROR)
     shown = "reason" if "observed" not in details or (undecided and "reason" in details) else "observed"
     texts = [(label, one_line(details[label], ONE_LINE)) for label in (shown, "likely") if label in details]
-    title = f"{of}{cause.verdict.status.value.upper()} ({LEVELS[first.level]}) {first.id}{also}"
+    title = f"{of}{cause.verdict.status.value.upper()} ({first.level.words}) {first.id}{also}"
     return Item(title, (*texts, ("repeat", Code(f"{run.header['command']} {first.id}"))))
 
 
@@ -110,7 +109,7 @@ def _figures(run: RecordedRun) -> Sequence[tuple[str, str]]:
 def _as_required(run: RecordedRun) -> str:
     levels = run.conclusion.levels
     shares = (
-        f"{found.required:,} of {found.judged:,} {LEVELS[level]} checks"
+        f"{found.required:,} of {found.judged:,} {level.words} checks"
         for level in (Level.CORE, Level.EXTENDED)
         if (found := levels.get(level)) is not None and found.judged
     )

@@ -26,7 +26,7 @@ from esipp.base.plural import counted
 from esipp.checks.check import KUBERNETES, Level, Profile, Status
 from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
-from esipp.ledger.conclusion import LEVELS, WORST_FIRST, tally
+from esipp.ledger.conclusion import WORST_FIRST, tally
 from esipp.ledger.reading import RecordedRun
 from esipp.report.causes import Cause, causes, reasons
 from esipp.report.escaping import one_line
@@ -102,7 +102,7 @@ def _verdicts(run: RecordedRun) -> Table:
     found = {key: part.counts(run) for key, part in parts(run).items()}
     columns = [each for each in ORDER if each == Status.PASS or any(each in counts for counts in found.values())]
     rows = tuple(
-        (profile.value, LEVELS[level], sum(counts.values()), *(counts.get(each, 0) for each in columns))
+        (profile.value, level.words, sum(counts.values()), *(counts.get(each, 0) for each in columns))
         for profile in Profile
         for level in Level
         if (counts := found[profile.value, level])

@@ -9,7 +9,7 @@ from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.profile import ABOUT
 from esipp.checks.reference import titles
-from esipp.ledger.conclusion import LEVELS, WORST_FIRST
+from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import Cause, causes, is_believed, reasons
@@ -76,7 +76,7 @@ def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> 
             table.setdefault(check.level, Counter())[verdicts[check.id].status] += 1
     return Pairs.of(
         (
-            LEVELS[level],
+            level.words,
             f"{counted(found.total(), 'check')}: "
             + ", ".join(f"{found[status]} {status.value}" for status in reversed(WORST_FIRST) if status in found),
         )

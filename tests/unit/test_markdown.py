@@ -12,7 +12,6 @@ from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
 from esipp.judging.promise import AS_STARTED
 from esipp.ledger.codec import judged
-from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report.escaping import block, code, one_line, prose, table_cell
@@ -111,7 +110,7 @@ def test_the_page_tells_what_was_qualified_how_fast_and_how_to_repeat_it(tmp_pat
 def test_the_table_has_every_profile_and_level_that_was_asked(tmp_path: Path) -> None:
     run = made(tmp_path, said=failing())
     table = [line.strip("| ").split(" | ") for line in render(run).splitlines() if line.startswith("| ")]
-    counted = {(line[0], line[1]): int(line[2]) for line in table if line[1] in LEVELS.values()}
+    counted = {(line[0], line[1]): int(line[2]) for line in table if line[1] in {level.words for level in Level}}
     assert sum(counted.values()) == len(run.checks)
     assert {profile for profile, _ in counted} == {"ClusterIP", "NodePort", "LoadBalancer"}
 

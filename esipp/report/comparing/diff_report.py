@@ -11,7 +11,6 @@ from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
 from esipp.judging.statistics import Distribution
-from esipp.ledger.conclusion import LEVELS
 from esipp.report.comparing.checks import DEFINITIONS, SEEN, TITLES, Change, Kind
 from esipp.report.comparing.diff import Diff
 from esipp.report.comparing.environment import name_of
@@ -137,7 +136,7 @@ def _head(group: Sequence[Change]) -> str:
 
 def _levels(changes: Sequence[Change]) -> str:
     counted = Counter(each.level for each in changes)
-    *others, last = [f"{counted[level]:,} {LEVELS[level]}" for level in Level if level in counted]
+    *others, last = [f"{counted[level]:,} {level.words}" for level in Level if level in counted]
     levels = f"{', '.join(others)} and {last}" if others else last
     return f"{levels} {form(len(changes), 'check')}"
 

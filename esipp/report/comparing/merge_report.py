@@ -11,7 +11,7 @@ from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference, titles
-from esipp.ledger.conclusion import LEVELS, WORST_FIRST
+from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing.checks import FAILING
 from esipp.report.comparing.environment import CHECKS, environment, when
@@ -99,9 +99,9 @@ def _lines(
     for (stem, each), names in groups.items():
         marked = [Strong(mark, WORDS[mark]) if mark in BAD else mark for mark in each]
         if len(names) > 1 and len(names) == stems[stem]:
-            lines.append((Code(f"{stem[1]}.*"), LEVELS[stem[2]], len(names), *marked))
+            lines.append((Code(f"{stem[1]}.*"), stem[2].words, len(names), *marked))
         else:
-            lines += [(Code(one), LEVELS[stem[2]], _number(one), *marked) for one in patterns(names)]
+            lines += [(Code(one), stem[2].words, _number(one), *marked) for one in patterns(names)]
     return lines
 
 
@@ -140,7 +140,7 @@ def _counts(columns: Sequence[Column]) -> Section:
     counted = [Counter((column.checks[name].level, said.status) for name, said in column.verdicts.items())
                for column in columns]  # fmt: skip
     checks = tuple(
-        (LEVELS[level], status.value, *(each[level, status] for each in counted))
+        (level.words, status.value, *(each[level, status] for each in counted))
         for level in Level
         for status in reversed(WORST_FIRST)
         if any(each[level, status] for each in counted)

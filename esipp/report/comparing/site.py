@@ -8,7 +8,7 @@ from esipp.base.hashing import file_name
 from esipp.base.plural import counted
 from esipp.checks.check import Level, Status
 from esipp.checks.observation import Verdict
-from esipp.ledger.conclusion import LEVELS, tally
+from esipp.ledger.conclusion import tally
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.environment import when
 from esipp.report.comparing.merge import Column, merge
@@ -90,7 +90,7 @@ def _share(column: Column, suite: str) -> Cell:
 def _suite(suite: str, columns: Sequence[Column]) -> Document:
     """The checks of a suite, each with its verdict at each implementation and the evidence behind it."""
     levels = {name: check.level for each in columns for name, check in each.checks.items() if check.suite == suite}
-    rows = [(name, LEVELS[level], *_verdicts(name, columns)) for name, level in levels.items()]
+    rows = [(name, level.words, *_verdicts(name, columns)) for name, level in levels.items()]
     table = Table(("check", "level", *(column.name for column in columns)), tuple(rows))
     back = Text((Link("All implementations", INDEX),))
     return Document(

@@ -13,7 +13,6 @@ from esipp.base.document import Block, Cell, Code, Document, Pairs, Section, Str
 from esipp.base.json import Json
 from esipp.base.plural import counted, form
 from esipp.checks.check import Binding, Level
-from esipp.ledger.conclusion import LEVELS
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.diff import Diff, compare
 from esipp.report.comparing.environment import when
@@ -148,7 +147,7 @@ def _figures(found: Trend) -> Section:
     for level in (Level.CORE, Level.EXTENDED):
         tallies = [column.conclusion.levels.get(level) for column in found.columns]
         cells = (f"{each.required:,} of {each.judged:,}" if each and each.judged else None for each in tallies)
-        rows.append((f"{LEVELS[level]} as required", *cells))
+        rows.append((f"{level.words} as required", *cells))
     return Section("Figures", (Table(("", *_names(found)), tuple(rows)),), "figures")
 
 
@@ -159,7 +158,7 @@ def _worse(found: Trend) -> Section:
         )
     rows = [
         (
-            *(Code(each.id), LEVELS[each.level], each.before, found.columns[each.since].name, each.observed),
+            *(Code(each.id), each.level.words, each.before, found.columns[each.since].name, each.observed),
             Strong("still", "fail") if each.still else "fixed since",
         )
         for each in found.worse[:MOST]
