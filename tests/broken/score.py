@@ -51,12 +51,7 @@ def lines(breaks: Sequence[Break], scores: Iterable[Score]) -> list[str]:
                 f"{score.asked:5}  {named(each, score):9}  {score.seconds:7.0f}{amiss}"
             )
             text_lines += [f"  repeated, as the first run does not count: {score.repeated}"] if score.repeated else []
-            text_lines += [
-                f"  wrong   {name}: {before} -> {said}" for name, (before, said) in list(score.wrong.items())[:8]
-            ]
-            text_lines += [
-                f"  missed  {name}: {said}" for name, said in list(score.missed.items())[:8] if not score.good
-            ]
+            text_lines += [f"  {amiss}" for amiss in score.amiss()[1:]]
     return [*text_lines, summary(tried, by_name)]
 
 

@@ -49,4 +49,6 @@ def test_the_right_checks_notice(broken: Break, healthy: Baselines, nodes: Nodes
     assert not broken.at_once or placed.at < result.settled, "the cluster was not broken before it was observed"
     held.repeated = repeated
     score.keep(held, scores)
-    assert held.good, f"{result.text}\n{held}"
+    if not held.good:
+        amiss = "; ".join(held.amiss())
+        pytest.fail(f"{amiss}\n\n{result.text}\n{amiss}", pytrace=False)
