@@ -83,7 +83,7 @@ class Vantage:
 
     @cached_property
     def _known(self) -> dict[str, _Control]:
-        known = {node: _Control(stream.samples) for node, stream in sorted(self.controls.items())}
+        known = {node: stream.derived(_Control) for node, stream in sorted(self.controls.items())}
         return {node: control for node, control in known.items() if control.starts}
 
     def slow(self, since: float, until: float) -> float:

@@ -284,10 +284,9 @@ class _Table:
             return self.tables[name].decode(columns[name])
         of = self.types[name]
         hook = _CONVERTER.get_structure_hook(of)
-        values = unpack(columns[name], count, lambda value: hook(value, of), before)
         if "ticks" in columns[name]:
             before[name] = ticks_of(columns[name], before)
-        return values
+        return unpack(columns[name], count, lambda value: hook(value, of), before.get(name))
 
 
 def _maker(of: Field[Any]) -> Callable[[], Any] | None:

@@ -14,7 +14,7 @@ A column is a JSON object with one way to tell its values:
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 Json = Any
@@ -44,13 +44,15 @@ def read_numbers(text: str) -> list[int]:
     Raises:
         ValueError: there are none.
     """
+    if "*" not in text:
+        return list(map(int, text.split()))
     found: list[int] = []
     for part in text.split():
-        number, times, count = part.partition("*")
-        if times:
+        if "*" in part:
+            number, _, count = part.partition("*")
             found += [int(number)] * int(count)
         else:
-            found.append(int(number))
+            found.append(int(part))
     return found
 
 
@@ -134,7 +136,7 @@ def _few(values: Sequence[Json]) -> Column | None:
 
 
 def unpack(
-    column: Column, count: int, read: Callable[[Json], Json] | None = None, before: Mapping[str, Ticks] | None = None
+    column: Column, count: int, read: Callable[[Json], Json] | None = None, ticks: Ticks | None = None
 ) -> list[Json]:
     """The values of a column.
 
@@ -142,13 +144,13 @@ def unpack(
         column: as ``pack`` wrote it.
         count: how many values it must have.
         read: what makes something of each value; values that are equal may then be one object.
-        before: the ticks of the columns to which times may be relative.
+        ticks: those of the column, if they are known already; else they must not be relative to another column's.
 
     Raises:
         ValueError: it is not such a column.
     """
     try:
-        values = _unpack(column, count, read or _as_it_is, before or {})
+        values = _unpack(column, count, read or _as_it_is, ticks)
     except (KeyError, TypeError, IndexError, AttributeError) as broken:
         raise ValueError(f"not a column: {broken!r}") from None
     if len(values) != count:
@@ -160,21 +162,27 @@ def _as_it_is(value: Json) -> Json:
     return value
 
 
-def _unpack(column: Column, count: int, read: Callable[[Json], Json], before: Mapping[str, Ticks]) -> list[Json]:
+def _unpack(column: Column, count: int, read: Callable[[Json], Json], ticks: Ticks | None) -> list[Json]:
     if "all" in column:
         return [read(column["all"])] * count
     if "of" in column:
         different = [read(value) for value in column["of"]]
         return [different[number] for number in read_numbers(column["which"])]
     if "ticks" in column:
-        per, numbers = ticks_of(column, before)
-        return [read(number / per) for number in numbers]
+        per, numbers = ticks or ticks_of(column, {})
+        return _each([number / per for number in numbers], read)
+    if "int" in column:
+        return _each(_summed(read_numbers(column["int"])), read)
     return [read(value) for value in _plain(column, count)]
 
 
+def _each(numbers: list[Json], read: Callable[[Json], Json]) -> list[Json]:
+    """What is made of numbers of one type: if the first stays as it is, all do."""
+    as_they_are = numbers and read(numbers[0]) is numbers[0]
+    return numbers if as_they_are else [read(number) for number in numbers]
+
+
 def _plain(column: Column, count: int) -> list[Json]:
-    if "int" in column:
-        return _summed(read_numbers(column["int"]))
     if "keys" in column:
         names = list(column["keys"])
         parts = [unpack(part, count) for part in column["keys"].values()]
@@ -197,9 +205,5 @@ def ticks_of(column: Column, before: Mapping[str, Ticks]) -> Ticks:
     return column["per"], [their + number for their, number in zip(theirs, numbers, strict=True)]
 
 
-def _summed(steps: Sequence[int]) -> list[int]:
-    found, total = [], 0
-    for step in steps:
-        total += step
-        found.append(total)
-    return found
+def _summed(steps: Iterable[int]) -> list[int]:
+    return list(accumulate(steps))

@@ -442,15 +442,19 @@ def fault_of(record: Mapping[str, Any]) -> str:
     return _too_much(record)
 
 
+PLAIN = frozenset({str, bool, type(None)})
+"""The types of values that every report can show."""
+
+
 def _too_much(value: Any, depth: int = 0) -> str:
     """Why a report cannot show a value of any form: its numbers are not finite, or it is nested too deep."""
-    if isinstance(value, str) or value is None or value is True or value is False:
+    if type(value) in PLAIN:
         return ""
     if isinstance(value, int | float):
         return "" if -MOST < value < MOST else "a number out of range"
     if depth > DEEPEST:
         return "nested too deep"
     for each in value.values() if isinstance(value, dict) else value:
-        if fault := _too_much(each, depth + 1):
+        if type(each) not in PLAIN and (fault := _too_much(each, depth + 1)):
             return fault
     return ""

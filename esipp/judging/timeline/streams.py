@@ -9,7 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 ANSWERED, PENDING = "answered", "pending"
 SENT, LOST = "sent", "timeout"
@@ -63,6 +65,7 @@ class Stream:
         self.spacing = spacing
         self.samples = list(samples)
         self._starts: list[float] | None = None
+        self._derived: dict[Callable[[list[Sample]], Any], Any] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
@@ -84,6 +87,16 @@ class Stream:
         """Complete the stream: sort all probes by their start."""
         self.samples.sort(key=lambda sample: sample.started)
         self._starts = [sample.started for sample in self.samples]
+        self._derived.clear()
+
+    def derived(self, make: Callable[[list[Sample]], T]) -> T:
+        """What a judge makes of all samples; of a complete stream, it is made once."""
+        if self._starts is None:
+            return make(self.samples)
+        if make not in self._derived:
+            self._derived[make] = make(self.samples)
+        found: T = self._derived[make]
+        return found
 
     def view(self, since: float, until: float, now: float | None = None) -> list[Sample]:
         """The probes that started in [since, until), in that order.

@@ -61,7 +61,6 @@ class Judge:
     _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
     _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
-    _vantages: dict[Family, Vantage] = field(default_factory=dict)
 
     def decide(self, check: ContinuityCheck) -> Decision:
         """The decision on a check."""
@@ -172,12 +171,9 @@ class Judge:
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client over a family: how well it reached nodes without a Service."""
-        if family not in self._vantages:
-            own = self.seen.control.get(family)
-            controls = {self.seen.places.endpoint: own} if own else {}
-            controls |= {node: stream for (node, of), stream in self.seen.others.items() if of is family}
-            self._vantages[family] = Vantage(controls)
-        return self._vantages[family]
+        own = self.seen.control.get(family)
+        controls = {self.seen.places.endpoint: own} if own else {}
+        return Vantage(controls | {node: stream for (node, of), stream in self.seen.others.items() if of is family})
 
     def _beside(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
         """A sentence if no node's control listener answered around any of these losses; empty otherwise.
