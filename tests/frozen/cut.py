@@ -80,8 +80,8 @@ def cut(run: Path, name: str) -> Path:
     dialled = {each["path"] for each in all_records if each["record"] == "observation"}
     paths = {path for identity in kept for path in _paths(by_id[identity], verdicts[identity], dialled)}
     stays = [each for record in all_records[:-1] for each in only.cut(record, kept, paths)]
-    said = _judged_again(_sealed(stays, end), kept)
-    text = _sealed([each | said[each["id"]] if each["record"] == "verdict" else each for each in stays], end)
+    said = _judged_again(sealed(stays, end), kept)
+    text = sealed([each | said[each["id"]] if each["record"] == "verdict" else each for each in stays], end)
     _check_places(text)
     to = LEDGERS / f"{name}{PACKED}"
     to.parent.mkdir(exist_ok=True)
@@ -185,7 +185,7 @@ def _is(record: Record, suite: str) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------- a whole ledger
-def _sealed(stays: Iterable[Record], end: Record) -> str:
+def sealed(stays: Iterable[Record], end: Record) -> str:
     """The ledger with an end record that agrees with what stayed."""
     lines = [_line(each) for each in stays]
     with _run_of("".join(lines)) as run:

@@ -15,6 +15,7 @@ EVERY = 33.0
 
 MOST = max(len(event.changes) for event in EVENTS)
 SPACING, TIMEOUT = 0.5, 1.0
+HEALTH = frozenset(each.value for each in Health)
 HOME = ROLES[Role.ENDPOINT_NODE]
 
 
@@ -80,21 +81,22 @@ class World:
         ]
 
     def _sample(self, stages: list[Stage], asked: Asked, seq: int, spacing: float) -> Sample:
+        """A sample of a stream; ``stages`` are those that it must see."""
         when = 0.03 + seq * spacing
         _, name, family = asked
         now = int(when // self.every)
         followed = now if when - now * self.every >= self.lag or not now else now - 1
-        stage = stages[followed].at(asked)
+        stage = stages[followed]
         lost = Sample(seq, when, when + TIMEOUT, "timeout")
         if seq < self.errors:
             return Sample(seq, when, when, "error")
-        if name in tuple(Health) and not self._is_busy(when):
+        if name in HEALTH and not self._is_busy(when):
             return Sample(seq, when, when + 0.002, self.says or ("503" if name in stage.sick else "200"))
         if 0 <= when - self.lost_at.get(name, -spacing) < spacing:
             return lost
         if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
             return lost
-        pods = stages[0].at(asked).pods if name in self.keeps else stage.pods
+        pods = stages[0].pods if name in self.keeps else stage.pods
         if not pods:
             is_refused = stage.is_there and not self.drops
             return Sample(seq, when, when + 0.002, "refused") if is_refused else lost
@@ -118,18 +120,21 @@ class World:
                 for kind in subject.streams:
                     asked = subject.at, kind.name, subject.family
                     spacing = max(SPACING, kind.every)
-                    samples = [self._sample(stages, asked, seq, spacing) for seq in range(int(end / spacing))]
+                    these = [stage.at(asked) for stage in stages]
+                    samples = [self._sample(these, asked, seq, spacing) for seq in range(int(end / spacing))]
                     made.streams[asked] = frozen(Stream(" ".join(asked), spacing, samples))
         return made
 
-    def seen(self) -> ServiceChangeEvidence:
-        seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in EVENTS})
+    def seen(self, *names: str) -> ServiceChangeEvidence:
+        """The evidence about these events; about all, if none is named."""
+        events = [event for event in EVENTS if event.name in names or not names]
+        seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in events})
         times = [0.1 + 0.5 * number for number in range(int(2 * self.every * MOST))]
+        listener = frozen(Stream("listener", 0.5, [self._control(seq, when) for seq, when in enumerate(times)]))
         for client in ("outside-1", INSIDE.name, BESIDE.name, ON_NODE.name, ROUTED.name):
             for family in self.families:
                 for node in (HOME, ROLES[Role.BARE_NODE]):
-                    samples = [self._control(seq, when) for seq, when in enumerate(times)]
-                    seen.controls = {**seen.controls, (client, node, family): frozen(Stream("listener", 0.5, samples))}
+                    seen.controls = {**seen.controls, (client, node, family): listener}
         return seen
 
     def _control(self, seq: int, when: float) -> Sample:

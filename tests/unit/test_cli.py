@@ -17,6 +17,7 @@ from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE, all_checks
 from esipp.ledger.reading import read_run
 from esipp.report.pages import checks_page
+from tests.warm import run_module
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -27,18 +28,6 @@ contexts: [{name: kind-there, context: {cluster: c, user: u}}]
 """
 
 TESTS = "suites/test_suites.py"
-
-
-def esipp(*arguments: str, cwd: Path = HOUSE, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "esipp", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(HOUSE), "ESIPP_IMAGE": "example.com/echo:1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @dataclass
@@ -79,7 +68,7 @@ def kubeconfig(tmp_path: Path) -> str:
 
 
 def test_a_process_ends_with_the_exit_code() -> None:
-    done = esipp("run")
+    done = subprocess.run([sys.executable, "-m", "esipp", "run"], cwd=HOUSE, capture_output=True, text=True)
     assert done.returncode == ExitCode.USAGE
     assert done.stderr.startswith("esipp: No cluster is named")
 
@@ -185,15 +174,8 @@ def test_no_kubectl_is_reported(kubeconfig: str, here: Callable[..., Done]) -> N
 
 
 def suites(*arguments: str, paths: Sequence[str] = ("suites",), **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *paths, "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=HOUSE,
-        env={**os.environ, "ESIPP_IMAGE": "example.com/echo:1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {**os.environ, "ESIPP_IMAGE": "example.com/echo:1", **environment}
+    return run_module("pytest", *paths, "-q", "-p", "no:cacheprovider", *arguments, cwd=HOUSE, env=env)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from esipp.app.cli import _parser
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
 from esipp.ledger.reading import read_run
+from tests.warm import run_module
 
 CHECK = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 NODE = f"suites/test_suites.py::test_source_ip[{CHECK}]"
@@ -33,20 +34,21 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(HOUSE), "ESIPP_IMAGE": "example.com/echo:1", **more}
 
 
-def command(ending: str, way: str, folder: Path, *more: str) -> list[str]:
-    return [
-        *(sys.executable, "-m", "tests.unit.exit_world", ending, *WAYS[way], *more),
-        *("--context", "nowhere", "--out", str(folder), "--bound", "7.5"),
-    ]
+MODULE = "tests.unit.exit_world"
+
+
+def arguments(ending: str, way: str, folder: Path, *more: str) -> list[str]:
+    return [ending, *WAYS[way], *more, "--context", "nowhere", "--out", str(folder), "--bound", "7.5"]
+
+
+def command(ending: str, way: str, folder: Path) -> list[str]:
+    return [sys.executable, "-m", MODULE, *arguments(ending, way, folder)]
 
 
 def ended(ending: str, way: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     anywhere = way in ("pyargs", "xdist")
-    return subprocess.run(
-        command(ending, way, folder), cwd=folder.parent if anywhere else HOUSE,
-        env=environment(**more, **(AS_INSTALLED if anywhere else {})), capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    env = environment(**more, **(AS_INSTALLED if anywhere else {}))
+    return run_module(MODULE, *arguments(ending, way, folder), cwd=folder.parent if anywhere else HOUSE, env=env)
 
 
 def last_record(folder: Path) -> dict[str, object]:
@@ -91,10 +93,7 @@ def test_the_help_of_all_tells_every_code() -> None:
 
 # ----------------------------------------------------------------------------------------------------- what is said
 def said(ending: str, way: str, folder: Path, *more: str) -> list[str]:
-    done = subprocess.run(
-        command(ending, way, folder, *more), cwd=HOUSE, env=environment(), capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    done = run_module(MODULE, *arguments(ending, way, folder, *more), cwd=HOUSE, env=environment())
     return done.stdout.splitlines()
 
 
@@ -203,18 +202,9 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     assert "one process" not in done["esipp"].stdout
 
 
-def esipp(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "esipp", *arguments], cwd=HOUSE, env=environment(**more), capture_output=True,
-        text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
 def test_no_check_selected_is_5(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*command("pass", "esipp", tmp_path / "run"), "--suite", "convergence"],
-        cwd=HOUSE, env=environment(), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    said = arguments("pass", "esipp", tmp_path / "run", "--suite", "convergence")
+    done = run_module(MODULE, *said, cwd=HOUSE, env=environment())
     assert done.returncode == ExitCode.NOTHING_SELECTED
     assert "--suite=convergence" in done.stderr
     assert "leaves no check: these exclude each other\n" in done.stderr

@@ -36,9 +36,11 @@ KUBE_PROXY = {"service-proxy": "kube-proxy", "kubernetes": "v1.36.3"}
 NAMES = frozenset(stream.name for stream in STREAMS)
 
 
-def verdicts(seen: ServiceChangeEvidence, facts: dict[str, str] | None = None) -> dict[str, Verdict]:
+def verdicts(seen: ServiceChangeEvidence, facts: dict[str, str] | None = None, of: str = "") -> dict[str, Verdict]:
+    """The verdicts on all checks, or on those of one event."""
     known = Known(facts or {}, FEATURES)
-    return {check.id: scenario_of(check).judge(check, seen, known) for check in CHECKS}
+    checks = [check for check in CHECKS if not of or check.subject.event.name == of]
+    return {check.id: scenario_of(check).judge(check, seen, known) for check in checks}
 
 
 def statuses(world: World, facts: dict[str, str] | None = None) -> dict[str, Status]:
@@ -93,7 +95,7 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
 
 def affinity_shows(*shown: str) -> ServiceChangeEvidence:
     """New connections of a client with an affinity, which these pods answer in turn after their Service left them."""
-    seen = World().seen()
+    seen = World().seen("affinity")
     event, asked = seen.events["affinity"], (At.BARE_NODE, "tcp-new", Family.IPV4)
     left = event.of_stages(asked)[2]
     made = [
@@ -109,10 +111,13 @@ def affinity_shows(*shown: str) -> ServiceChangeEvidence:
 def test_a_client_that_its_affinity_keeps_at_the_pod_of_before_is_known_of_cilium_and_only_there() -> None:
     had, _, another, *_ = event_of("affinity").changes[1].names
     for shown, status in (((had,), Status.KNOWN), ((another,), Status.FAIL), ((had, another), Status.FAIL)):
-        found = verdicts(affinity_shows(*shown), CILIUM)
+        found = verdicts(affinity_shows(*shown), CILIUM, of="affinity")
         kept = {found[f"changes.affinity.bare-node.tcp-new.ipv4.{claim}"].status for claim in ("served", "gone")}
         assert kept == {status}, shown
-    assert verdicts(affinity_shows(had))["changes.affinity.bare-node.tcp-new.ipv4.served"].status is Status.FAIL
+    assert (
+        verdicts(affinity_shows(had), of="affinity")["changes.affinity.bare-node.tcp-new.ipv4.served"].status
+        is Status.FAIL
+    )
 
 
 def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> None:
@@ -161,13 +166,13 @@ def test_requests_without_an_endpoint_are_refused() -> None:
 
 def refusing(*times: tuple[float, float]) -> set[Status]:
     """The statuses of checks where nodes drop, and refuse only the requests that start and end at these times."""
-    seen = World(drops=True).seen()
+    seen = World(drops=True).seen("scaled-to-zero")
     for stream in seen.events["scaled-to-zero"].streams.values():
         taken = [Sample(-1, started, ended, "refused") for started, ended in times]
         stream.samples = sorted([*stream.samples, *taken], key=lambda sample: sample.started)
         stream.freeze()
-    found = verdicts(seen)
-    return {found[name].status for name in matching("*.refused")}
+    found = verdicts(seen, of="scaled-to-zero")
+    return {each.status for name, each in found.items() if name.endswith(".refused")}
 
 
 def test_one_refusal_while_a_node_changes_its_rules_is_not_enough() -> None:
@@ -201,10 +206,7 @@ def test_silence_proves_nothing_where_nobody_was_ever_answered() -> None:
 
 def of_event(name: str, world: World) -> dict[str, Status]:
     """The verdicts on one event alone."""
-    event = event_of(name)
-    seen = ServiceChangeEvidence(events={name: world.event(event)}, controls=world.seen().controls)
-    found = verdicts(seen)
-    return {check.id: found[check.id].status for check in CHECKS if check.subject.event == event and check.id in found}
+    return {check: verdict.status for check, verdict in verdicts(world.seen(name), of=name).items()}
 
 
 def test_health_checks_of_a_proxy_that_cannot_write_its_rules_say_so() -> None:
@@ -220,9 +222,9 @@ def test_health_checks_of_a_proxy_that_cannot_write_its_rules_say_so() -> None:
 
 def test_what_a_stopped_proxy_cannot_follow_counts_only_from_its_start_on() -> None:
     world = World(keeps=frozenset({"udp-socket"}))
-    seen = world.seen()
+    seen = world.seen("proxy-stopped")
     stages = seen.events["proxy-stopped"].stages
-    found = {name: verdict for name, verdict in verdicts(seen).items() if name.startswith("changes.proxy-stopped.")}
+    found = verdicts(seen, of="proxy-stopped")
     bare = found["changes.proxy-stopped.bare-node.udp-socket.ipv4.gone"]
     assert bare.status is Status.FAIL
     assert stages[2].words in bare.reason
@@ -235,12 +237,10 @@ def test_a_single_lost_connection_while_a_proxy_is_stopped_is_reported() -> None
 
 
 def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_is_not_served() -> None:
-    seen = ServiceChangeEvidence(
-        events={"finalizer": World().event(event_of("finalizer"))}, controls=World().seen().controls
-    )
+    seen = World().seen("finalizer")
     stages = seen.events["finalizer"].stages
     stages[3] = replace(stages[3], refused="provided port is already allocated")
-    found = {name: each for name, each in verdicts(seen).items() if name.startswith("changes.finalizer.")}
+    found = verdicts(seen, of="finalizer")
     served = {name: each for name, each in found.items() if name.endswith(".served")}
     assert {each.status for each in served.values()} == {Status.FAIL}
     words = "though its ports and addresses were free: provided port is already"

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import lzma
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,14 +12,14 @@ from esipp.app import sign
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode
 from esipp.base.json import Json
-from esipp.checks.catalog import HOUSE
-from esipp.ledger.reading import read_run
+from esipp.ledger.reading import LEDGER, read_run
+from esipp.ledger.rejudging import records
 from esipp.report.statement import statement
+from tests.frozen.cut import sealed, unpack
 from tests.tools import needs_tool
 
 pytestmark = needs_tool("openssl")
 
-LEDGER = HOUSE / "tests" / "frozen" / "ledgers" / "kind-iptables.jsonl.xz"
 KINDS = {
     "ed25519": ["-algorithm", "ed25519"],
     "ecdsa": ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],
@@ -35,11 +34,20 @@ def made_key(folder: Path, kind: str) -> tuple[str, str]:
     return str(private), str(public)
 
 
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A ledger without what judges were given: that takes most of the time to read, and no statement has it."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    unpack("kind-iptables", folder)
+    *stays, end = records(folder / LEDGER)
+    return sealed([each for each in stays if each["record"] != "judged"], end)
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(ledger: str, tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "ledger.jsonl").write_bytes(lzma.decompress(LEDGER.read_bytes()))
+    (folder / LEDGER).write_text(ledger)
     return folder
 
 
@@ -92,8 +100,8 @@ def test_a_statement_that_was_changed_is_not_verified(run: Path, tmp_path: Path)
 def test_another_ledger_is_not_verified(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     private, public = made_key(tmp_path, "ed25519")
     main(["sign", str(run), "--key", private])
-    ledger = run / "ledger.jsonl"
-    ledger.write_text(ledger.read_text().replace('"samples":', '"samples": ', 1))
+    changed = run / LEDGER
+    changed.write_text(changed.read_text().replace('"samples":', '"samples": ', 1))
     assert main(["verify", str(run), "--key", public]) == ExitCode.NOT_CONFORMANT
     assert "is not about this ledger" in capsys.readouterr().out
 

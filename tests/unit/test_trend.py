@@ -1,7 +1,6 @@
 """``esipp trend`` and ``esipp site``: several runs over time, and implementations with the evidence of each verdict."""
 
 import json
-import lzma
 import re
 from html import unescape
 from pathlib import Path
@@ -10,14 +9,13 @@ import pytest
 
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode
-from esipp.checks.catalog import HOUSE
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.comparing.diff import compare
 from esipp.report.comparing.trend import trend
 from esipp.report.html import render as report_html
 from esipp.report.sections import figures
+from tests.frozen.cut import unpack
 
-LEDGERS = HOUSE / "tests" / "frozen" / "ledgers"
 NAMES = ("kind-iptables", "kind-nftables", "kind-cilium")
 
 
@@ -25,15 +23,20 @@ NAMES = ("kind-iptables", "kind-nftables", "kind-cilium")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     made = []
     for name in NAMES:
-        folder = tmp_path_factory.mktemp(name)
-        (folder / "ledger.jsonl").write_bytes(lzma.decompress((LEDGERS / f"{name}.jsonl.xz").read_bytes()))
-        made.append(folder)
+        made.append(tmp_path_factory.mktemp(name) / "run")
+        unpack(name, made[-1])
     return made
 
 
 @pytest.fixture(scope="module")
 def runs(folders: list[Path]) -> list[RecordedRun]:
     return [read_run(each) for each in folders]
+
+
+@pytest.fixture
+def read(folders: list[Path], runs: list[RecordedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands get the runs as they were read before: reading takes longer than all that they do with them."""
+    monkeypatch.setattr("esipp.app.compare.read_run", dict(zip(folders, runs, strict=True)).__getitem__)
 
 
 def test_runs_are_ordered_by_time(runs: list[RecordedRun]) -> None:
@@ -63,6 +66,7 @@ def test_what_is_as_required_again_is_reported_as_fixed(runs: list[RecordedRun])
     assert "every check that was as required in an earlier run is so in the last one" in found.sentence
 
 
+@pytest.mark.usefixtures("read")
 def test_the_exit_code_is_of_what_binds(folders: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trend", str(folders[0]), str(folders[0])]) == ExitCode.CONFORMANT
     assert main(["trend", *map(str, folders), "--format", "json"]) == ExitCode.NOT_CONFORMANT
@@ -72,6 +76,7 @@ def test_the_exit_code_is_of_what_binds(folders: list[Path], capsys: pytest.Capt
     assert data["distributions"]
 
 
+@pytest.mark.usefixtures("read")
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_every_form_has_the_figures_of_each_run(
     form: str, folders: list[Path], runs: list[RecordedRun], capsys: pytest.CaptureFixture[str]
@@ -125,6 +130,7 @@ def test_a_suites_page_has_each_verdict(site: Path, runs: list[RecordedRun]) -> 
             assert f'#row={name}">known</a>' in page
 
 
+@pytest.mark.usefixtures("read")
 def test_a_folder_that_cannot_be_written_is_reported(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
