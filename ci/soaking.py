@@ -24,8 +24,9 @@ from pathlib import Path
 
 from ci import endurance
 from ci.hermetic import engine
+from ci.lane import SETUP_FAILED
 from ci.places import CLUSTER, CONTEXT, cores
-from ci.step import guarded
+from ci.step import SetupError, guarded
 
 NODE = f"{CLUSTER}-worker"
 """The endpoint node, with most of the backends."""
@@ -183,6 +184,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("more", nargs="*", metavar="OPTION", help="after --: more options for 'esipp run'")
     options = parser.parse_args(arguments)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="esipp-soak-"))
+    if folder.exists() and any(folder.iterdir()):  # a run that is refused there would be taken for the one in it
+        SetupError(f"{folder} is not empty.", "name another folder for --keep.").show()
+        return SETUP_FAILED
     in_node = f", {options.busy_in_node} in {NODE}" if options.busy_in_node else ""
     beside = options.busy * cores()
     print(

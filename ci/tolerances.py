@@ -9,7 +9,7 @@ from esipp.checks.power import say_share
 from esipp.checks.stream import RECOVERS, STEADY, TIMEOUT
 from esipp.checks.timing import FIELD_LIMIT, FINE, PROMPT
 from esipp.judging.controls import ALPHA
-from esipp.judging.frame import OVERLOADED
+from esipp.judging.frame import FEW, OVERLOADED
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
 from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
 from esipp.judging.timeline.streams import MOST_GAP
@@ -177,9 +177,11 @@ UNDECIDED = (
     Tolerance(
         "Lateness on an overloaded machine, and nothing else wrong",
         f"For a tenth of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. "
-        "esipp counts them, and only where the nodes are containers of its own machine. A wrong answer fails.",
-        "A service proxy that is slow by its own fault, on such a machine; the verdict states the number of tasks.",
-        ("proxy-syncs-every-8-s",),
+        "esipp counts them, and only where the nodes are containers of its own machine. Single connections without an "
+        f"answer, at most {FEW:.0%} of those on a path, are late. More of them fail, and so does any wrong answer.",
+        "A service proxy that is slow, or loses single connections, by its own fault on such a machine; the verdict "
+        "states the number of tasks.",
+        ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty"),
     ),
     Tolerance(
         "An unknown source at a VIP",

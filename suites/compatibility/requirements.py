@@ -66,8 +66,13 @@ def merge(name: str, alone: bool = False, **spec: Any) -> Step:
 
 
 def claim(port: Ref) -> Step:
-    """Return a step in which another Service requests a health-check node port."""
-    return Step("claimed", Verb.CREATE, {"spec": {**LB, **LOCAL, "healthCheckNodePort": port}}, "heir")
+    """Return a step in which another Service requests a health-check node port, and no other port.
+
+    API servers draw nodePorts before they allocate the health-check node port, and may draw just this one: they refuse
+    it then as "already allocated" (1.36.3: 4 of 400 Services with 40 nodePorts, and none of 400 without).
+    """
+    spec = {**LB, **LOCAL, "allocateLoadBalancerNodePorts": False, "healthCheckNodePort": port}
+    return Step("claimed", Verb.CREATE, {"spec": spec}, "heir")
 
 
 FREE = Step("free", Verb.FREE)

@@ -159,7 +159,8 @@ def health_ports() -> Checks:
         REGISTRY,
     )
     had = Ref("created", NODE_PORT)
-    made = chain("port-of-nodeport", create(**NODE_PORTS), claim(had))
+    heir = create("claimed", "heir", **LB, **LOCAL, healthCheckNodePort=had)
+    made = chain("port-of-nodeport", create(**NODE_PORTS), heir)
     said = "The API server refuses a health-check node port that is another Service's nodePort"
     wants = Refused("claimed", (422, 500), ("Invalid", "InternalError"), ("HealthCheck",))
     twice = "two independent allocators give the same port to two Services"

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci.soaking import Result, read, sentence
+from ci.lane import SETUP_FAILED
+from ci.soaking import Result, main, read, sentence
 
 END = {"record": "end", "result": "conformant", "seconds": {"judge": 0.1}}
 
@@ -49,3 +51,9 @@ def test_a_run_that_says_nothing_is_red() -> None:
 
 def test_a_whole_run_with_another_result_is_undecided() -> None:
     assert ledger(verdict("pass"), {**END, "result": "interrupted"}).is_undecided
+
+
+def test_a_folder_that_has_runs_already_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run-1").mkdir()
+    assert main(["--keep", str(tmp_path), "--record"]) == SETUP_FAILED
+    assert "is not empty" in capsys.readouterr().err

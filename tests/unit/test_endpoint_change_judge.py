@@ -431,6 +431,18 @@ def test_what_breaks_while_routes_change_is_distinguished_from_what_a_node_drops
     assert (decision.status, decision.evidence) == (Status.FAIL, seen)
 
 
+@pytest.mark.parametrize(("outcome", "late"), [("timeout", True), ("reset", False)])
+def test_a_single_request_without_an_answer_after_its_node_was_left_is_late(outcome: str, late: bool) -> None:
+    result = World().result()
+    down = next(line for line in Judge(result).lines if line.change.graceful)
+    moment = (down.traffic[FAMILY].at or 0.0) + 2.5
+    samples = result.seen.vip[FAMILY].samples
+    at = min(range(len(samples)), key=lambda n: abs(samples[n].started - moment))
+    samples[at] = samples[at]._replace(outcome=outcome, pod="", node="", source="")
+    decision = Judge(result).decide(check(What.NO_LOSS))
+    assert (decision.status, decision.late) == (Status.FAIL, late)
+
+
 def test_of_requests_lost_while_a_pod_served_its_last_it_is_reported_when_its_node_said_so() -> None:
     """A node that is late to say 503 leaves the balancer no time; one that says so at once has dropped them itself."""
     decision = World(drops_terminating=True).judge().decide(check(What.NO_LOSS))

@@ -8,6 +8,7 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.model import Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome
+from esipp.judging.frame import OVERLOADED, run_queue
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,
@@ -70,6 +71,32 @@ def test_nodeports_that_one_node_drops_are_a_failure_and_its_silence_no_pass() -
         assert found[f"nodes.nodeport.local.tcp.{family}.source"].status is Status.FAIL
         silent = found[f"nodes.nodeport.local.tcp.{family}.silent"]
         assert (silent.status, "silence proves nothing" in silent.reason) == (Status.INCONCLUSIVE, True)
+
+
+@pytest.mark.parametrize(
+    ("silent", "wrong", "queue", "expected"),
+    [
+        (1, 0, OVERLOADED, Status.INCONCLUSIVE),
+        (1, 0, OVERLOADED - 1.0, Status.FLAKY),
+        (2, 0, OVERLOADED, Status.FLAKY),
+        (1, 1, OVERLOADED, Status.FLAKY),
+    ],
+    ids=["one", "on a machine with less to do", "two", "another source as well"],
+)
+def test_one_connection_of_twenty_without_an_answer_proves_nothing_on_an_overloaded_machine(
+    silent: int, wrong: int, queue: float, expected: Status
+) -> None:
+    def some(row: Dialled) -> tuple[Answer, ...]:
+        (good,) = row.answers
+        shares = (
+            replace(good, count=20 - silent - wrong),
+            replace(SILENCE, count=silent),
+            replace(good, count=wrong, classes=NODE),
+        )
+        return tuple(each for each in shares if each.count)
+
+    found = verdicts(changed(seen(), udp_at_the_fifth, some), {run_queue("every_node"): f"{queue}"})
+    assert found["nodes.nodeport.local.udp.ipv4.source"].status is expected
 
 
 def test_a_node_that_nobody_reaches_leaves_its_checks_undecided() -> None:

@@ -13,7 +13,7 @@ from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
 from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Round
-from esipp.scenarios.health.judge import document
+from esipp.scenarios.health.judge import decide_trial, document
 from esipp.scenarios.health.sections import summary
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
 from tests.unit.health_world import (
@@ -410,6 +410,23 @@ def test_a_late_answer_while_all_machines_are_slow_says_nothing_of_a_node() -> N
     assert "lost or delayed requests at that time" in said.reason
     seen.rounds[14] = played(15, bare_node=SILENT_ONCE)
     assert differing(seen) == dict.fromkeys(PLACED, FLAKY), "another round was lost while nothing was slow"
+
+
+@pytest.mark.parametrize(
+    ("followed", "late"),
+    [
+        (SILENT_ONCE, True),
+        (Followed(0.2, "503", {"right": 9, "503": 1}), False),
+        (Followed(0.2, "503", {"right": 8, "503": 1, "timed out": 1}), False),
+        (Followed(None, "timed out"), False),
+    ],
+)
+def test_a_node_is_late_if_it_followed_and_then_was_silent_for_a_while(followed: Followed, late: bool) -> None:
+    seen = healthy()
+    seen.rounds[4] = played(5, bare_node=followed)
+    decided = decide_trial(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
+    assert decided.status in (FAIL, FLAKY)
+    assert decided.late is late
 
 
 def test_a_wrong_answer_is_the_nodes_however_slow_machines_are() -> None:

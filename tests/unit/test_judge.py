@@ -9,6 +9,7 @@ from esipp.checks.model import NO_ANSWER, PAIR_BACKEND, POD_BACKEND, AddressClas
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Spread
 from esipp.judging.answers import say_bound
+from esipp.judging.frame import OVERLOADED, run_queue
 from tests.unit.verdicts import judge
 from tests.unit.world import (
     CHECKS,
@@ -313,6 +314,23 @@ def test_a_connection_that_is_accepted_and_stays_silent_is_no_silence() -> None:
     )
     assert said.status is Status.FAIL
     assert "accepted" in said.reason
+
+
+@pytest.mark.parametrize(
+    ("outcome", "count", "status"),
+    [(Outcome.TIMEOUT, 1, Status.INCONCLUSIVE), (Outcome.TIMEOUT, 3, Status.FLAKY), (Outcome.RESET, 1, Status.FLAKY)],
+    ids=["one", "three", "one reset"],
+)
+def test_a_single_connection_of_many_without_an_answer_proves_nothing_on_an_overloaded_machine(
+    outcome: Outcome, count: int, status: Status
+) -> None:
+    path_check = by_id(OUTSIDE_LOCAL)
+    path = path_check.subject.path
+    lost = [Observation(path.key, seq, outcome, detail="x") for seq in range(count)]
+    seen = [*lost, *(show(path, AddressClass.CLIENT, seq) for seq in range(count, 40))]
+    assert verdict(path_check, *seen).status is Status.FLAKY
+    overloaded = {**evidence().facts, run_queue("paths"): f"{OVERLOADED}"}
+    assert verdict(path_check, *seen, facts=overloaded).status is status
 
 
 @pytest.mark.parametrize("outcome", [Outcome.RESET, Outcome.INVALID, Outcome.MISDIRECTED])

@@ -14,7 +14,7 @@ from esipp.scenarios.paths.judge import decide
 
 def judge(check: PathCheck, evidence: Evidence) -> Verdict:
     """The verdict on a check of a path; its evidence has features and facts."""
-    return give_verdict(check, Known(evidence.facts, evidence.features), lambda: decide(check, evidence))
+    return give_verdict(check, Known(evidence.facts, evidence.features), lambda: decide(check, evidence), "paths")
 
 
 def judge_with(check: Check, analysed: Any, features: Mapping[str, Feature], facts: Mapping[str, str]) -> Verdict:

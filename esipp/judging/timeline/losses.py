@@ -168,6 +168,11 @@ class Losses:
         """All of them."""
         return self.timed_out + self.refused + self.reset + self.wrong
 
+    @property
+    def isolated(self) -> bool:
+        """Whether all of them are stray, and timed out."""
+        return self.count == self.stray == self.timed_out
+
 
 def count_losses(samples: Sequence[Sample], until: float) -> Losses:
     """Count the requests without an answer; samples are in order of start."""

@@ -16,7 +16,7 @@ from esipp.checks.model import AddressClass, TrafficPolicy
 from esipp.checks.observation import Outcome
 from esipp.checks.power import most_unseen, say_share
 from esipp.judging.controls import Counts, excused
-from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import binomial_p, least_share, more_lost_p
 from esipp.scenarios.every_node.evidence import (
@@ -78,7 +78,7 @@ def _all(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]
     wrong: dict[str, str] = {}
     doubts = dict(seen.unasked) if any(row.node for row in rows) else {}
     found: Counter[str] = Counter()
-    whole = False
+    whole, late = False, True
     for row in rows:
         failed = next((each for each in row.answers if each.outcome is Outcome.ERROR), None)
         if failed is not None:
@@ -90,6 +90,8 @@ def _all(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]
         elif amiss:
             wrong[row.where] = tallied(amiss)
             whole = whole or amiss.total() == row.total
+            silent = sum(each.count for each in row.answers if each.outcome is Outcome.TIMEOUT)
+            late = late and amiss.total() == silent and few(silent, row.total)
     if not rows:
         return undecided(check, _obstacle(check, seen) or "there is nothing to dial on this cluster")
     least = min(row.total for row in rows)
@@ -100,7 +102,8 @@ def _all(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]
         reason = f"{len(wrong)} of {len(rows)} targets differ: {named}{more}"
         fell_back = check.subject.requires is Requires.SILENT and all(row.answered for row in rows)
         status = Status.FAIL if whole else Status.FLAKY
-        return Decision(status, check.expected, observed, reason, FELL_BACK if fell_back else "", dict(found))
+        evidence = FELL_BACK if fell_back else ""
+        return Decision(status, check.expected, observed, reason, evidence, dict(found), late=late)
     if doubts:
         named = "; ".join(f"{where}: {why}" for where, why in list(doubts.items())[:MOST_NAMED])
         return undecided(check, named, observed)

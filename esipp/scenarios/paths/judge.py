@@ -18,7 +18,7 @@ from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, 
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
-from esipp.judging.frame import Decision
+from esipp.judging.frame import Decision, few
 from esipp.judging.ingress import held, in_doubt, is_proxy_by_user, why_not_its_own
 from esipp.judging.reading import Reading, reported_address
 from esipp.judging.statistics import at_least_p
@@ -279,7 +279,9 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
         reason = f"{total - good} of {total} differ" + (f": {faults}" if faults else "")
-        return replace(found, status=Status.FLAKY, reason=reason, foreign=foreign)
+        lost = sum(each.count for each in evidence.observations[subject.path.key] if each.outcome is Outcome.TIMEOUT)
+        late = not aside and lost == total - good and few(lost, total)
+        return replace(found, status=Status.FLAKY, reason=reason, foreign=foreign, late=late)
     if mixture:
         reason = "; ".join(filter(None, (mixture, faults)))
         return replace(found, status=Status.FLAKY, reason=reason, foreign=foreign)
