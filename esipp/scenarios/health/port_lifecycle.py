@@ -200,12 +200,8 @@ class LifeCycle:
         return Fact(words, {made["metadata"]["name"]: health_port(made)})
 
     def _claim(self, name: str, port: int) -> Fact:
-        """Create a Service with a free port, unless another client of the cluster took it first.
-
-        It asks for no nodePort: API servers draw nodePorts first, and may draw just this port.
-        """
-        alone = {"allocateLoadBalancerNodePorts": False, "healthCheckNodePort": port}
-        made = self._try(f"created with port {port}", lambda: self._create(name, **alone))
+        """Create a Service with a free port, unless another client of the cluster took it first."""
+        made = self._try(f"created with port {port}", lambda: self._create(name, healthCheckNodePort=port))
         fact = replace(made, wanted=port)
         if fact.refused is None or ALLOCATED not in fact.refused[2]:
             return fact
