@@ -82,7 +82,10 @@ def test_a_run_counts_unless_it_judged_nothing_or_is_not_good_next_to_another() 
     assert again(alone=True) == "esipp: a pod was not ready"
     assert again(*late).startswith("it ran next to another break, and ")
     assert again(*late).endswith(f"wrong {CHECKS[4].id}: pass -> fail")
-    assert again("pass", *AS_IT_MUST_BE[1:]).endswith(f"missed {CHECKS[0].id}: pass")
+    assert again("inconclusive", *AS_IT_MUST_BE[1:]).endswith(f"missed {CHECKS[0].id}: inconclusive")
+    assert again("pass", *AS_IT_MUST_BE[1:]) == "", "no neighbour makes a check pass"
+    assert again("pass", *late[1:]) == ""
+    assert again(*AS_IT_MUST_BE) == ""
     assert again(*late, alone=True) == ""
 
 
