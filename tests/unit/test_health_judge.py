@@ -427,6 +427,8 @@ def test_a_node_is_late_if_it_followed_and_then_was_silent_for_a_while(followed:
     decided = decide_trial(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen)
     assert decided.status in (FAIL, FLAKY)
     assert decided.late is late
+    seen.rounds[9] = played(10, bare_node=followed)
+    assert not decide_trial(BY_ID["healthcheck.placement.status.ipv4.bare-node"], seen).late, "two of twenty"
 
 
 def test_a_wrong_answer_is_the_nodes_however_slow_machines_are() -> None:

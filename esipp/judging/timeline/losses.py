@@ -169,9 +169,9 @@ class Losses:
         return self.timed_out + self.refused + self.reset + self.wrong
 
     @property
-    def isolated(self) -> bool:
-        """Whether all of them are stray, and timed out."""
-        return self.count == self.stray == self.timed_out
+    def is_one_stray(self) -> bool:
+        """Whether a single request was lost: a stray one that timed out."""
+        return self.count == self.stray == self.timed_out == 1
 
 
 def count_losses(samples: Sequence[Sample], until: float) -> Losses:

@@ -509,7 +509,7 @@ class Judge:
         # A pod serves for LAG longer than a load balancer needs that knows its node's 503 at once. A single request
         # that times out after the node was left is late as well (one, at 31 tasks per core: docs/soak.md, run 81).
         slow = [(line.health.get(family) or line.until) - line.change.cause > LAG for line in hit]
-        late = all(each or line.traffic[family].losses.isolated for each, line in zip(slow, hit, strict=True))
+        late = all(each or line.traffic[family].losses.is_one_stray for each, line in zip(slow, hit, strict=True))
         return Decision(Status.FAIL if hit else Status.PASS, expected, said, where, seen, sees=sees, late=late)
 
     def _balance(self, family: Family) -> Decision:

@@ -23,7 +23,7 @@ from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.timing import FIELD_LIMIT, PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.answers import Unchanged, all_are, beyond_the_network, say_bound, say_observed
 from esipp.judging.controls import Vantage
-from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Node, Round
 
 Claim = Callable[[Fact], tuple[bool, str]]
@@ -428,10 +428,11 @@ def _placement(check: HealthScenarioCheck, seen: HealthEvidence, node: Node) -> 
         _right(followed) or _is_twice(followed, each.truth.get(node[0], 0)) for each, followed in asked
     )
     # On an overloaded machine, kube-proxy was silent for seven questions in a row, in both families, after it had
-    # followed a change, while other processes of its node answered (docs/soak.md, run 81).
+    # followed one change of twenty, while other processes of its node answered (docs/soak.md, run 81).
     silent = all(each.seconds is not None and set(each.after) <= {"right", TIMED_OUT} for _, each in asked)
     evidence = TWICE if twice else "wrong"
-    return Decision(status, check.expected, observed, "; ".join(late[:3]), evidence, late=silent)
+    is_late = silent and few(len(late), len(asked))
+    return Decision(status, check.expected, observed, "; ".join(late[:3]), evidence, late=is_late)
 
 
 def _not_the_nodes(seen: HealthEvidence, node: Node, asked: Sequence[tuple[Round, Followed]]) -> str:
