@@ -217,6 +217,7 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     command += ["--provider", lane.emulates, *emulation.left_out(lane.emulates)] if lane.emulates else []
     command += ["--moves", str(lane.moves)] if lane.moves and "--moves" not in more else []
     command += [f"--exclude={each.check}={each.reason}" for each in lane.exclude]
+    command += [f"--require={feature}" for feature in lane.requires]
     named = [] if checks_named(more) else [each.check for each in lane.include]  # whoever names checks wants those
     return [*command, *more, *named]
 

@@ -96,6 +96,8 @@ class Lane:
         needs: requirements that not every machine meets, with reasons: kernel modules, or a ``registry`` for published
             images that the hermetic path cannot build.
         published: components that are used as published images.
+        requires: features that the cluster must have (`esipp run --require`): without one, fewer checks would run, and
+            the lane would pass all the same.
     """
 
     name: str
@@ -115,6 +117,7 @@ class Lane:
     cilium_values: Mapping[str, Any] = field(default_factory=dict)
     needs: Mapping[Requirement, Text] = field(default_factory=dict)
     published: tuple[Component, ...] = ()
+    requires: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
         if {METALLB, METALLB_BGP} <= set(self.load_balancers):

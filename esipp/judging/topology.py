@@ -247,7 +247,7 @@ def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -
     )
     repelled = customisation.repelled(spec.get("taints") or [])
     linux = status.get("nodeInfo", {}).get("operatingSystem", "linux") == "linux"
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
+    ready = is_ready(item)
     return Node(
         name=metadata["name"],
         internal=internal,
@@ -260,6 +260,12 @@ def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -
         marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
         chosen=customisation.takes(item),
     )
+
+
+def is_ready(item: Mapping[str, Any]) -> bool:
+    """Whether a node, as the API's JSON, is Ready."""
+    conditions = item.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:

@@ -12,6 +12,7 @@ from esipp.base.client_places import Place
 from esipp.base.errors import PreflightError
 from esipp.base.redaction import learn_cloud
 from esipp.base.terminal import check_terminal
+from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Role
@@ -23,12 +24,28 @@ from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption.marks import CORDONED_BY
 from esipp.disruption.restarts import agent_pods, pods_feature
-from esipp.judging.topology import Node, cast_roles, read_node
+from esipp.judging.topology import Node, cast_roles, is_ready, read_node
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.detection import workloads_by
 from esipp.preflight import outside_clients
 from esipp.probing.hosts import HostDescription
 from esipp.probing.outside import find_tools
+
+FLEETING = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cilium.io/agent-not-ready",
+    }
+)
+"""Taints that a controller removes from a Ready node, some time after it became Ready.
+
+https://kubernetes.io/docs/reference/labels-annotations-taints/
+"""
+
+TAINTS_GO = Budget("taints of Ready nodes to go", 30.0, need=1, spacing=1.0)
 
 LEAST_DISK = 100 * 1024 * 1024
 HINT_RIGHTS = f"kubectl apply -f {PAGE} creates an account with all rights that a run needs; see docs/rights.md."
@@ -153,15 +170,30 @@ def missing_rights(cluster: Cluster, settings: Settings, suites: Iterable[str]) 
 
 
 def list_nodes(cluster: Cluster) -> list[dict[str, Any]]:
-    """The nodes as the API server lists them.
+    """The nodes as the API server lists them, once Ready nodes have lost the taints of their start.
+
+    Until then a new node takes no pods, and a run without it would ask less than the cluster can show.
 
     Raises:
         PreflightError: the API server does not answer or refuses.
     """
+    raw: list[dict[str, Any]] = []
+
+    def look() -> Reading:
+        raw[:] = cluster.list("/api/v1/nodes")
+        starting = [item["metadata"]["name"] for item in raw if _starts(item)]
+        return Reading(not starting, f"still tainted: {', '.join(starting)}" if starting else "no such taint")
+
     with answered(cluster):
-        raw = cluster.list("/api/v1/nodes")
+        converge(look, TAINTS_GO)  # a node that keeps its taint gets no role, like any other tainted node
     learn_cloud(cluster.context, raw)
     return raw
+
+
+def _starts(item: Mapping[str, Any]) -> bool:
+    """Whether a node is Ready, and still has a taint of its start."""
+    taints = {taint["key"] for taint in item.get("spec", {}).get("taints") or []}
+    return is_ready(item) and not taints.isdisjoint(FLEETING)
 
 
 def read_nodes(raw: list[dict[str, Any]], settings: Settings) -> dict[str, Node]:

@@ -132,6 +132,16 @@ def test_checks_that_somebody_names_go_before_those_of_the_lane(tmp_path: Path) 
     assert suite_command(chosen, "echo:1", ["nodeport.local"])[-1] == "nodeport.local"
 
 
+def test_a_lane_refuses_a_cluster_that_lacks_what_it_is_for(tmp_path: Path) -> None:
+    command = suite_command(lane(tmp_path, requires=["nodes.three", "sctp"]), "echo:1")
+    assert [each for each in command if each.startswith("--require")] == ["--require=nodes.three", "--require=sctp"]
+    check_run(command[2:])
+    for name in ("kind-iptables", "kind-nftables", "kind-cilium"):
+        assert "nodes.three" in lane_file.load(name).requires, f"{name} would pass without a third of its checks"
+    for name in ("kind-1-worker", "kind-2-workers"):
+        assert "nodes.three" not in lane_file.load(name).requires
+
+
 @pytest.mark.parametrize("level", ["core", "extended"])
 def test_the_lane_says_which_level_is_binding(tmp_path: Path, level: str) -> None:
     command = suite_command(lane(tmp_path, fail_on=level), "echo:1")

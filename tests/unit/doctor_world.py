@@ -34,6 +34,11 @@ def cordoned(name: str, number: int) -> Json:
     return {**node(name, number), "spec": {"unschedulable": True}}
 
 
+def starting(name: str, number: int, key: str) -> Json:
+    """A Ready node with a taint."""
+    return {**node(name, number), "spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}}
+
+
 def of_run(run: str, made: str, owner: str) -> Json:
     labels = {**MANAGED_BY, RUN_LABEL: run}
     return {

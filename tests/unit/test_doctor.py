@@ -14,11 +14,14 @@ from esipp.app.doctor.examination import examine_all
 from esipp.app.doctor.model import Grade
 from esipp.base.customisation import Customisation
 from esipp.base.errors import PreflightError
+from esipp.base.json import Json
 from esipp.checks.check import HOST_NETWORK, Level
 from esipp.checks.rights import SLICES, rights
 from esipp.cluster.namespaces import owner
 from esipp.cluster.rights import all_rights
 from esipp.judging.scenario import recorded_as
+from esipp.preflight import steps
+from esipp.preflight.steps import FLEETING, check_nodes, list_nodes
 from esipp.report.rendering.terminal import as_text
 from tests.unit.doctor_world import (
     CHECKS,
@@ -33,12 +36,14 @@ from tests.unit.doctor_world import (
     of,
     of_run,
     refusal,
+    starting,
     the,
 )
 from tests.unit.rights_world import node
 from tests.unit.test_cli import KUBECONFIG
 
 NODES = "/api/v1/nodes"
+NOT_READY = "node.kubernetes.io/not-ready"
 
 
 def text(report: Any) -> str:
@@ -175,6 +180,33 @@ def test_two_nodes_are_enough_and_worth_a_word(monkeypatch: pytest.MonkeyPatch) 
     assert report.fit
     assert report.work is not None
     assert any("nodes.three" in why for why in report.work.unsupported)
+
+
+@pytest.mark.parametrize("key", sorted(FLEETING))
+def test_a_ready_node_that_still_has_the_taint_of_its_start_is_waited_for(key: str) -> None:
+    asked = Asked(lists={NODES: [node("a", 1), node("b", 2), starting("c", 3, key)]})
+    looks: list[int] = []
+
+    def list_nodes_of(path: str, **_: object) -> list[Json]:
+        looks.append(len(looks))
+        return [node("a", 1), node("b", 2), starting("c", 3, key) if len(looks) < 2 else node("c", 3)]
+
+    asked.list = list_nodes_of  # type: ignore[method-assign]
+    _, roles = check_nodes(list_nodes(asked), HOME)  # type: ignore[arg-type]
+    assert set(roles.values()) == {"a", "b", "c"}, "with two nodes, checks of the third would count as unsupported"
+    assert len(looks) == 2
+
+
+@pytest.mark.parametrize(
+    "third", [cordoned("c", 3), starting("c", 3, "example.com/ours"), {**starting("c", 3, NOT_READY), "status": {}}]
+)
+def test_a_taint_that_stays_and_a_node_that_is_not_ready_are_not_waited_for(
+    third: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(steps, "converge", lambda look, budget: told.append(look().state))
+    list_nodes(Asked(lists={NODES: [node("a", 1), node("b", 2), third]}))  # type: ignore[arg-type]
+    assert told == ["no such taint"]
 
 
 def test_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
