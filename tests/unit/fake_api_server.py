@@ -50,14 +50,17 @@ class FakeApi:
                 "metadata": {"namespace": "tenant", "name": f"rival-{wanted}"},
                 "spec": {"type": "NodePort", **ports},
             }
-        if wanted in {*self._taken(), *self._taken_by_others()} and "hands-out-twice" not in self.lies:
+        drawn = bool(wanted) and not all(port.get("nodePort") for port in service["spec"]["ports"])  # at worst, just it
+        used = wanted in {*self._taken(), *self._taken_by_others()} or (drawn and _is_local(service))
+        if used and "hands-out-twice" not in self.lies:
             said = f"failed to allocate requested HealthCheck NodePort {wanted}: provided port is already allocated"
             raise self._refusal(500, "InternalError", said)
         if wanted and "ignores-choice" in self.lies:
             del service["spec"]["healthCheckNodePort"]
         self.services[name] = service
         service["spec"]["ports"] = [
-            {**port, "nodePort": self._allocate_node_port()} for port in service["spec"]["ports"]
+            {**port, "nodePort": port.get("nodePort") or self._allocate_node_port()}
+            for port in service["spec"]["ports"]
         ]
         if self._may_have(service):
             service["spec"].setdefault("healthCheckNodePort", self._allocate())

@@ -200,18 +200,24 @@ class LifeCycle:
         return Fact(words, {made["metadata"]["name"]: health_port(made)})
 
     def _claim(self, name: str, port: int) -> Fact:
-        """Create a Service with a free port, unless another client of the cluster took it first."""
-        made = self._try(f"created with port {port}", lambda: self._create(name, healthCheckNodePort=port))
+        """Create a Service with a free port, unless another client of the cluster took it first.
+
+        It names a nodePort, too. API servers draw nodePorts first, and may draw the very port that is claimed; they
+        refuse it then as allocated.
+        """
+        own = next((free for free in (self._free_port() for _ in range(TRIES)) if free != port), 0)
+        ports = [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": TCP, "nodePort": own}]
+        made = self._try(f"created with port {port}", lambda: self._create(name, healthCheckNodePort=port, ports=ports))
         fact = replace(made, wanted=port)
         if fact.refused is None or ALLOCATED not in fact.refused[2]:
             return fact
-        return replace(fact, trouble=self._taken_by_another(port))
+        return replace(fact, trouble=self._taken_by_another(port, own))
 
-    def _taken_by_another(self, port: int) -> str:
-        """The foreign Service that has a port by now; empty if none has."""
+    def _taken_by_another(self, *ports: int) -> str:
+        """The foreign Service that has one of these ports by now; empty if none has."""
         everything = self.asker.testbed.cluster.list("/api/v1/services")
         others = (item for item in everything if item["metadata"]["namespace"] != self.asker.testbed.namespace)
-        return taken(others, {port}, but=())
+        return taken(others, ports, but=())
 
     def _try_in_vain(self, words: str, name: str, port: int, **spec: Any) -> Fact:
         """Create a Service that must be refused; if it is accepted, delete it before it disturbs the next steps."""
