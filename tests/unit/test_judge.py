@@ -333,6 +333,19 @@ def test_a_single_connection_of_many_without_an_answer_proves_nothing_on_an_over
     assert verdict(path_check, *seen, facts=overloaded).status is status
 
 
+@pytest.mark.parametrize(
+    ("lost", "status"), [(0, Status.KNOWN), (1, Status.INCONCLUSIVE), (3, Status.FAIL)], ids=["none", "one", "three"]
+)
+def test_so_it_is_next_to_connections_that_show_a_known_difference(lost: int, status: Status) -> None:
+    path_check = by_id("external-ips.cluster.tcp.ipv4.host-on-other-node-to-external-ip-of-bare-node")
+    path = path_check.subject.path
+    facts = {**evidence().facts, "service-proxy": "cilium", "cilium.load-balancer-mode": "snat"}
+    seen = [show(path, AddressClass.NODE, seq) for seq in range(lost, 40)]
+    seen += [Observation(path.key, seq, Outcome.TIMEOUT) for seq in range(lost)]
+    assert verdict(path_check, *seen, facts=facts).status is (Status.FAIL if lost else Status.KNOWN)
+    assert verdict(path_check, *seen, facts=facts | {run_queue("paths"): f"{OVERLOADED}"}).status is status
+
+
 @pytest.mark.parametrize("outcome", [Outcome.RESET, Outcome.INVALID, Outcome.MISDIRECTED])
 @pytest.mark.parametrize("identity", [OUTSIDE_LOCAL, OUTSIDE_BARE])
 def test_a_broken_answer_fails_positive_and_negative_checks(identity: str, outcome: Outcome) -> None:

@@ -248,7 +248,8 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
     subject, readings = check.subject, evidence.readings(check.subject.path)
     total = sum(reading.count for reading in readings)
     misreported = [_misreported(subject, each, evidence) for each in evidence.observations[subject.path.key]]
-    good = sum(r.count for r, lie in zip(readings, misreported, strict=True) if not lie and _fits(r, subject.accept))
+    right = [not lie and _fits(each, subject.accept) for each, lie in zip(readings, misreported, strict=True)]
+    good = sum(each.count for each, well in zip(readings, right, strict=True) if well)
     aside = _aside(subject, evidence) or next(filter(None, misreported), "")
     if good == total and not aside:
         band = f"preserved out of band, in {subject.reported.value}" if subject.reported is not Claim.NOTHING else ""
@@ -258,6 +259,7 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
     facts = facts_at(subject.own_service, evidence.facts)
     unproven = unproven_at_vips(check, evidence.facts)
     mixture = ""
+    late = not aside and _only_late(right, evidence.observations[subject.path.key])
     for known in check.differences:
         excused = known.connections
         if not known.holds(facts) or (aside and not excused.forwarded):
@@ -270,6 +272,8 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
         if covers.whole:
             return replace(found, status=Status.KNOWN, known=known, sees=covers.words or known.evidence)
         mixture = mixture or _mixture(excused, covers, readings)
+        known_or_right = [well or known for well, known in zip(right, covers.covered, strict=True)]
+        late = late or (not aside and _only_late(known_or_right, evidence.observations[subject.path.key]))
     nobody = (
         _reports_nobody(subject, evidence)
         if any(misreported)
@@ -279,13 +283,18 @@ def _decide(check: PathCheck, evidence: Evidence, found: Decision) -> Decision:
     faults = "; ".join(sorted({r.product_fault for r in readings if r.product_fault} | {aside} - {""}))
     if good and good < total:
         reason = f"{total - good} of {total} differ" + (f": {faults}" if faults else "")
-        lost = sum(each.count for each in evidence.observations[subject.path.key] if each.outcome is Outcome.TIMEOUT)
-        late = not aside and lost == total - good and few(lost, total)
         return replace(found, status=Status.FLAKY, reason=reason, foreign=foreign, late=late)
     if mixture:
         reason = "; ".join(filter(None, (mixture, faults)))
         return replace(found, status=Status.FLAKY, reason=reason, foreign=foreign)
-    return replace(found, status=Status.FAIL, reason=faults, foreign=foreign)
+    return replace(found, status=Status.FAIL, reason=faults, foreign=foreign, late=late)
+
+
+def _only_late(right: Sequence[bool], made: Sequence[Observation]) -> bool:
+    """Whether all that is not right is a few connections without an answer."""
+    lost = [seen for seen, well in zip(made, right, strict=True) if not well]
+    number = sum(each.count for each in lost)
+    return all(each.outcome is Outcome.TIMEOUT for each in lost) and few(number, sum(each.count for each in made))
 
 
 def _mixture(excused: Connections, covers: Cover, readings: Sequence[Reading]) -> str:
