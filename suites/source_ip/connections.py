@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from esipp.checks.check import Check, Level, Profile
 from esipp.checks.connections import Aspect, ConnectionsCheck, OnConnections
 from esipp.checks.model import AddressClass, Balancer, EntryKind, Family, Protocol, Vantage
-from esipp.checks.path import OnPath, PathCheck
+from esipp.checks.path import PathCheck
 from suites.needs import needs
 from suites.references import *
 from suites.requirement import Requirement
@@ -103,13 +103,13 @@ def connections_checks(
                     and (check.subject.path.protocol, check.subject.path.family) == (protocol, family)
                 ]
                 for aspect in aspects:
-                    members = tuple(check.subject for check in ways if _is_member(aspect, check))
+                    members = tuple(check for check in ways if _is_member(aspect, check))
                     if members and (aspect is not Aspect.COPIES or protocol in DATAGRAMS):
                         yield _check(aspect, kind, protocol, family, members)
 
 
 def _check(
-    aspect: Aspect, kind: Profile, protocol: Protocol, family: Family, members: tuple[OnPath, ...]
+    aspect: Aspect, kind: Profile, protocol: Protocol, family: Family, members: tuple[PathCheck, ...]
 ) -> ConnectionsCheck:
     needed = REQUIREMENTS[aspect]
     balancer = Balancer.DEFAULT if kind is Profile.LOAD_BALANCER else None
@@ -121,8 +121,10 @@ def _check(
         level=Level.EXTENDED if protocol is Protocol.SCTP else needed.level,
         suite="source_ip",
         references=needed.references,
-        features=needs(*others, family=family, balancer=balancer),
-        subject=OnConnections(aspect, kind, protocol, family, members),
+        features=needs(*others, family=family, balancer=balancer).union(
+            frozenset.intersection(*(check.features for check in members))  # without them, none of its paths is asked
+        ),
+        subject=OnConnections(aspect, kind, protocol, family, tuple(check.subject for check in members)),
         expected=needed.expected,
         fails_if=needed.fails_if,
         asked=ASKED[aspect],
