@@ -267,6 +267,9 @@ CILIUM_SCOPES = Reference(
     f"{GITHUB}/{_CILIUM}/tree/v1.18.6/pkg/loadbalancer/reflectors",
 )
 CILIUM_STALE_BACKEND = issue(_CILIUM, 27726, "N/S loadbalancing: Connect to stale backend in long lived TCP connection")
+CILIUM_SMALL_MTU = issue(_CILIUM, 34380, "Communication from world with lower MTU is failing to LoadBalancer services")
+CILIUM_SMALL_MTU_FIX = issue(_CILIUM, 46993, 'Handle "fragmentation needed" / "packet too big" for Layer 4 Services')
+CILIUM_NODE_CLEANUP = issue(_CILIUM, 7628, "node/store: delete ipcache entries for node events")
 CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")
 CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "backend selected by multiple externalIPs / LoadBalancer VIPs problem")
 CILIUM_COLLISIONS = issue(_CILIUM, 18632, "connections to one backend by several Services")

@@ -11,6 +11,8 @@ from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.scenarios.service_change.subject import (
     AFFINE,
+    LARGE_LOST,
+    OWN_NODE_GONE,
     STALE,
     At,
     Claim,
@@ -20,7 +22,18 @@ from esipp.scenarios.service_change.subject import (
     ServiceChangeCheck,
     place,
 )
-from suites.changes.events import ENTRIES, EVENTS, FRESH, HEALTH_CHECKS, IDLE, MORE_NODES, STREAMS, TCP_NEW, why_not
+from suites.changes.events import (
+    COMPARED,
+    ENTRIES,
+    EVENTS,
+    HEALTH_CHECKS,
+    IDLE,
+    KEEPING,
+    MORE_NODES,
+    STREAMS,
+    TCP_NEW,
+    why_not,
+)
 from suites.needs import needs
 from suites.references import *
 from suites.streams import client_does
@@ -125,6 +138,27 @@ CLIENTS_KEPT = KnownDifference(
     nature=Nature.FINDING,
     evidence="All requests of the client reach the one pod that it had by its affinity before the change.",
     hides="Cilium may keep such a client there for another reason.",
+)
+
+FORGOTTEN_NODE = KnownDifference(
+    when=(("service-proxy", "cilium"),),
+    covers=OWN_NODE_GONE,
+    reason="when a Node object is deleted, Cilium's agents forget the way to the pods of that node; the API promises "
+    "such pods nothing, and Kubernetes deletes them in the end",
+    references=(NODES_PAGE, CILIUM_NODE_CLEANUP),
+    evidence="The client's own node is the one whose object was deleted, and requests are lost only until 5 s after "
+    "the object was back. Clients elsewhere lose none.",
+    hides="The client's node may lose requests for another reason during that time.",
+)
+LARGE_DROPPED = KnownDifference(
+    when=(("service-proxy", "cilium"),),
+    covers=LARGE_LOST,
+    reason="Cilium does not pass on to a pod behind a Service the ICMP message that its answer is too large for the "
+    "way: the pod never learns of the smaller MTU, and its large answers are lost",
+    references=(CILIUM_SMALL_MTU, CILIUM_SMALL_MTU_FIX),
+    nature=Nature.DEFECT,
+    evidence="No large answer arrives in the whole event. The same client gets small answers from the same address.",
+    hides="Large answers may be lost for another reason on the way to this client.",
 )
 
 
@@ -259,15 +293,19 @@ def _status(event: Event, stream: StreamKind) -> str:
     return said
 
 
-def known(event: Event, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
-    """Return the known defects that a check shows."""
-    found = KNOWN.get((event.name, stream.protocol)) if stream in FRESH else None
+def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
+    """Return the known differences of a check."""
+    found = KNOWN.get((event.name, stream.protocol)) if stream in KEEPING else None
     concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
     differences = (found,) if found and concerned else ()
-    keeps = stream in FRESH and stream.protocol is Protocol.UDP
+    keeps = stream in KEEPING and stream.protocol is Protocol.UDP
     if claim in (Claim.SERVED, Claim.GONE) and (keeps or any(change.sticky for change in event.changes)):
         differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)
-    return differences
+    if claim is Claim.NO_LOSS and any(
+        change.disruption is Disruption.NODE_DELETED and change.node is at.client.role for change in event.changes
+    ):
+        differences += (FORGOTTEN_NODE,)
+    return (*differences, *((LARGE_DROPPED,) if at is At.SMALL_MTU else ()))
 
 
 def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
@@ -287,11 +325,11 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
         features=needs(
             "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *deletion, family=family, node=at.role
         ).union(*(needs(disruption=each) for each in event.disruptions)),
-        subject=ServiceChange(event, at, stream, family, claim, FRESH.get(stream)),
+        subject=ServiceChange(event, at, stream, family, claim, COMPARED.get(stream)),
         expected=EXPECTED[claim],
         fails_if={At.SMALL_MTU: TOO_LARGE, At.OUT: TAKEN_FOR_REQUESTS}.get(at, FAILS_IF[claim]),
         asked=f"{stream.sent}, from before the first change until after the last one",
-        differences=known(event, stream, claim),
+        differences=known(event, at, stream, claim),
     )
 
 

@@ -405,12 +405,15 @@ STREAMS = (
 )  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
-FRESH = {
+KEEPING = {
     **dict.fromkeys((TCP_PORT, *IDLE), TCP_NEW),
     **dict.fromkeys((UDP_SOCKET, UDP_ONE_WAY), UDP_NEW),
     SCTP_PORT: SCTP_NEW,
 }
 """Streams that keep their port through all stages, and the same kind from new ports."""
+
+COMPARED = {**KEEPING, LARGE: TCP_NEW}
+"""Streams, and those of the same client that show which of two things fails."""
 
 ENTRIES = {
     At.ENDPOINT_NODE: "the nodePort of the endpoint node",

@@ -31,6 +31,7 @@ class World:
         lag: seconds until nodes follow a change.
         keeps: what still reaches the pods of before, from the second stage on.
         silent: what gets no answer from the second stage on.
+        lossy: what gets no answer in the last 2 s of each stage.
         drops: whether nodes drop what they should refuse.
         never_served: what is never answered.
         busy: seconds before the end of each stage in which nobody gets an answer, the control listeners included.
@@ -48,6 +49,7 @@ class World:
     lag: float = 0.3
     keeps: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()
+    lossy: frozenset[str] = frozenset()
     drops: bool = False
     never_served: frozenset[str] = frozenset()
     busy: float = 0.0
@@ -95,6 +97,8 @@ class World:
         if 0 <= when - self.lost_at.get(name, -spacing) < spacing:
             return lost
         if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
+            return lost
+        if name in self.lossy and when % self.every > self.every - 2.0:
             return lost
         pods = stages[0].pods if name in self.keeps else stage.pods
         if not pods:

@@ -8,13 +8,13 @@ import pytest
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
-from esipp.judging.frame import Known
+from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS as ALL
-from suites.changes.events import ENTRIES, EVENTS, FRESH, STREAMS, why_not
+from suites.changes.events import COMPARED, ENTRIES, EVENTS, STREAMS, why_not
 from tests.unit.service_change_world import EVERY, SPACING, World, event_of, frozen
 
 NOT_PRETENDED = ("idle", "idle-16-min", "scaled-to-fifty")
@@ -149,6 +149,80 @@ def test_it_is_no_known_defect_if_new_sockets_reach_the_pods_of_before_too() -> 
 def test_a_later_version_does_not_have_the_defect() -> None:
     found = statuses(World(keeps=frozenset({"udp-socket"})), {**KUBE_PROXY, "kubernetes": "v1.37.0"})
     assert those(found, Status.KNOWN) & TRACKED == matching("changes.deleted.*.udp-socket.*.gone")
+
+
+@pytest.mark.parametrize(
+    ("world", "facts", "status"),
+    [
+        (World(never_served=frozenset({"tcp-100kb"})), CILIUM, Status.KNOWN),
+        (World(never_served=frozenset({"tcp-100kb"})), KUBE_PROXY, Status.FAIL),
+        (World(never_served=frozenset({"tcp-100kb", "tcp-new"})), CILIUM, Status.FAIL),
+        (World(silent=frozenset({"tcp-100kb"})), CILIUM, Status.FAIL),
+    ],
+    ids=["only large answers are lost", "not Cilium", "small ones are lost too", "large ones arrived before"],
+)
+def test_large_answers_that_are_lost_are_known_of_cilium_if_small_ones_arrive(
+    world: World, facts: dict[str, str], status: Status
+) -> None:
+    said = verdicts(world.seen("replaced"), facts, of="replaced")
+    assert said["changes.replaced.bare-node-over-small-mtu.tcp-100kb.ipv4.served"].status is status
+
+
+@pytest.mark.parametrize(
+    ("second", "status"),
+    [(40.0, Status.KNOWN), (69.0, Status.KNOWN), (75.0, Status.FAIL)],
+    ids=["while the object is away", "just after it came back", "later"],
+)
+def test_a_pod_of_a_node_without_an_object_may_lose_requests_with_cilium_and_no_other_client_may(
+    second: float, status: Status
+) -> None:
+    seen = World(lost_at={"tcp-new": second}).seen("node-deleted")
+
+    def no_loss(facts: dict[str, str]) -> dict[str, Status]:
+        said = verdicts(seen, facts, of="node-deleted")
+        return {name.split(".")[2]: each.status for name, each in said.items() if name.endswith("no-loss")}
+
+    of_cilium = no_loss(CILIUM)
+    assert of_cilium.pop("clusterip") is status, "its client is on the node whose object is deleted"
+    assert set(of_cilium.values()) == {Status.FAIL}
+    assert set(no_loss(KUBE_PROXY).values()) == {Status.FAIL}
+
+
+BUSY = {run_queue("service_change"): f"{OVERLOADED}"}
+
+
+@pytest.mark.parametrize(
+    ("world", "of"),
+    [
+        (World(lag=33.0, every=40.0), "replaced"),
+        (World(lossy=frozenset({"udp-new", "sctp-new"})), "replaced"),
+        (World(lossy=frozenset({"udp-new"}), keeps=frozenset({"udp-socket"})), "taken-over"),
+    ],
+    ids=["followed late", "followed with losses", "an older flow, and new ones with losses"],
+)
+def test_what_is_only_late_is_undecided_on_an_overloaded_machine(world: World, of: str) -> None:
+    seen = world.seen(of)
+    usual = {name: each.status for name, each in verdicts(seen, of=of).items()}
+    busy = {name: each.status for name, each in verdicts(seen, BUSY, of=of).items()}
+    assert those(usual, Status.FAIL) == those(busy, Status.INCONCLUSIVE) - those(usual, Status.INCONCLUSIVE) != set()
+    assert not those(busy, Status.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("world", "of"),
+    [
+        (World(keeps=frozenset({"tcp-new", "tcp-port"})), "replaced"),
+        (World(keeps=frozenset({"udp-socket"})), "taken-over"),
+        (World(silent=frozenset({"udp-new", "udp-socket"})), "taken-over"),
+        (World(forgetful=True), "affinity"),
+    ],
+    ids=["wrong pods", "an older flow, and new ones are right", "no answer at all", "no affinity"],
+)
+def test_what_is_wrong_fails_on_an_overloaded_machine_as_well(world: World, of: str) -> None:
+    seen = world.seen(of)
+    usual = {name: each.status for name, each in verdicts(seen, of=of).items()}
+    assert those(usual, Status.FAIL)
+    assert {name: each.status for name, each in verdicts(seen, BUSY, of=of).items()} == usual
 
 
 def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
@@ -291,4 +365,5 @@ def test_no_pair_of_event_and_stream_is_left_out_in_silence() -> None:
             for stream in STREAMS:
                 assert ((event, at, stream) in asked) is not bool(why_not(event, at, stream))
     assert {check.subject.claim for check in ALL} == set(Claim)
-    assert all(not why_not(event, at, FRESH[stream]) for event, at, stream in asked if stream in FRESH)
+    compared = [(event, at, COMPARED[stream]) for event, at, stream in asked if stream in COMPARED and not stream.size]
+    assert not any(why_not(*each) for each in compared)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.checks.check import Status
+from esipp.checks.disruption import Disruption
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.answers import say_observed
 from esipp.judging.controls import Vantage
@@ -30,6 +31,8 @@ from esipp.scenarios.service_change.evidence import (
 from esipp.scenarios.service_change.subject import (
     AFFINE,
     AFFINITY_SECONDS,
+    LARGE_LOST,
+    OWN_NODE_GONE,
     STALE,
     Claim,
     ServiceChange,
@@ -78,6 +81,12 @@ MOSTLY = 0.95
 """The share of the planned silence for which a connection must have been idle."""
 
 ONE_IDLE = "one connection of one client"
+
+WINDOW = 10
+"""The last requests of a stage that a reason quotes."""
+
+RETURNS = 5.0
+"""Seconds after a Node object is back until the nodes know the way to its pods again: Cilium took about one."""
 
 LAST = 5
 """Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
@@ -141,30 +150,53 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
         if run is None and lag < each.stage.within:
             why = f"the Service {each.stage.words} for only {lag:.1f} s, as this stream had not shown an earlier stage"
             return undecided(check, why, _words(made))
-        late = f"only {lag:.1f} s later" if run else f"never in {lag:.1f} s"
-        last = say_observed(_answers(each.samples[-10:]))
-        reason = f"the Service {each.stage.words}: {words} {late}; the last answers: {last}"
-        return Decision(Status.FAIL, check.expected, _words(made), reason, _stale(case, each))
+        when = f"only {lag:.1f} s later" if run else f"never in {lag:.1f} s"
+        last = say_observed(_answers(each.samples[-WINDOW:]))
+        reason = f"the Service {each.stage.words}: {words} {when}; the last answers: {last}"
+        late = run is not None or _only_late(case, each, fits_of(each.stage))
+        return Decision(Status.FAIL, check.expected, _words(made), reason, _shown(case, each), late=late)
     most = f"{len(lags)} changes followed, after {max(lags, default=0.0):.1f} s at most"
     sees = f"{len(case.stream.samples)} requests of one client; nodes that are not dialled may follow later"
     return Decision(Status.PASS, check.expected, _words(made), most, sees=sees)
 
 
-def _stale(case: _Case, each: InStage) -> str:
-    """The evidence that something of before leads to a pod of before, an older flow or the client's affinity."""
+def _only_late(case: _Case, each: InStage, fits: Fits) -> bool:
+    """Whether a stage that was not followed ended without a wrong answer, only with requests that got none in time.
+
+    A stream that keeps its port may show an older flow; if the stream that it is compared with ended so, it could not
+    show whether that is the cause.
+    """
+    last = each.samples[-WINDOW:]
+    if any(fits(sample) for sample in last) and not any(fits(sample) is False for sample in last):
+        return True
+    other = case.subject.compared
+    asked = None if other is None else (case.subject.at, other.name, case.subject.family)
+    if asked is None or case.subject.stream.size or asked not in case.event.streams:
+        return False
+    own = case.stages
+    at = next(number for number, one in enumerate(own) if one.until == each.until)
+    compared = case.event.of_stages(asked)[at]
+    run = steady(compared, wanted(each.stage, asked[1]))
+    answered = {sample.pod for sample in compared.samples[-WINDOW:] if sample.answered}
+    return run is None and bool(answered) and answered <= {*each.stage.pods}
+
+
+def _shown(case: _Case, each: InStage) -> str:
+    """What a stage that was not followed shows about the cause, as evidence for a known difference."""
     subject = case.subject
-    if subject.fresh is None:
+    if subject.compared is None:
         return _affine(case.stages, each)
-    asked: Asked = (subject.at, subject.fresh.name, subject.family)
+    asked: Asked = (subject.at, subject.compared.name, subject.family)
     if asked not in case.event.streams:
         return ""
     own = case.stages
     at = next(number for number, one in enumerate(own) if one.until == each.until)
-    fresh = case.event.of_stages(asked)[at]
+    right = steady(case.event.of_stages(asked)[at], wanted(each.stage, subject.compared.name)) is not None
+    if subject.stream.size:
+        return LARGE_LOST if right and not any(sample.answered for sample in case.stream.samples) else ""
     before = {name for one in own[:at] for name in one.stage.pods}
     answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
-    right = steady(fresh, wanted(each.stage, subject.fresh.name))
-    return STALE if right is not None and answered and answered <= before - {*each.stage.pods} else ""
+    return STALE if right and answered and answered <= before - {*each.stage.pods} else ""
 
 
 def _affine(own: Sequence[InStage], each: InStage) -> str:
@@ -224,9 +256,13 @@ def _sticky(case: _Case) -> Decision:
             continue
         if ours := case.ours(each):
             return undecided(case.check, ours, _words(made))
-        last = say_observed(_answers(each.samples[-10:]))
-        reason = f"the Service {each.stage.words}: several pods still answer; the last answers: {last}"
-        return Decision(Status.FAIL, case.check.expected, _words(made), reason)
+        last = each.samples[-WINDOW:]
+        reason = (
+            f"the Service {each.stage.words}: several pods still answer; the last answers: "
+            f"{say_observed(_answers(last))}"
+        )
+        late = run is not None or len({sample.pod for sample in last[-LAST:] if sample.answered}) == 1
+        return Decision(Status.FAIL, case.check.expected, _words(made), reason, late=late)
     return Decision(
         Status.PASS, case.check.expected, _words(made), sees="this does not show whether an affinity times out"
     )
@@ -275,7 +311,18 @@ def _no_loss(case: _Case) -> Decision:
     reason = f"{len(lost)} requests were lost, the first ({sample.outcome}) {when}"
     if cut := case.vantage.cut(sample.started, sample.started):
         reason += f"; {cut}"
-    return Decision(Status.FAIL, check.expected, _words(made), reason)
+    return Decision(Status.FAIL, check.expected, _words(made), reason, _own_node_gone(case, [at for _, at in lost]))
+
+
+def _own_node_gone(case: _Case, lost: Sequence[Sample]) -> str:
+    """The evidence that requests were lost only while the client's own node had no Node object."""
+    own = case.subject.at.client.role
+    times = [
+        (each.stage.accepted, each.until + RETURNS)
+        for each, change in zip(case.stages, case.subject.event.changes, strict=True)
+        if change.disruption is Disruption.NODE_DELETED and own is change.node
+    ]
+    return OWN_NODE_GONE if all(any(began <= at.started < ended for began, ended in times) for at in lost) else ""
 
 
 def _status(case: _Case) -> Decision:

@@ -278,8 +278,8 @@ class Event:
 class ServiceChange(Subject):
     """A claim about one stream during one event.
 
-    ``fresh`` is the same without a past: only flows of a stream that reuses a port may follow an older connection
-    tracking entry.
+    ``compared`` is the stream of the same client, to the same address, that shows which of two things fails: new flows
+    where a stream reuses a port, small answers where a stream gets large ones.
     """
 
     event: Event
@@ -287,7 +287,7 @@ class ServiceChange(Subject):
     stream: StreamKind
     family: Family
     claim: Claim
-    fresh: StreamKind | None = None
+    compared: StreamKind | None = None
 
     @property
     def part(self) -> str:
@@ -297,7 +297,7 @@ class ServiceChange(Subject):
     @property
     def streams(self) -> tuple[StreamKind, ...]:
         """Return the streams that decide it."""
-        return (self.stream, self.fresh) if self.fresh else (self.stream,)
+        return (self.stream, self.compared) if self.compared else (self.stream,)
 
     @property
     def traits(self) -> Mapping[str, str]:
@@ -329,6 +329,12 @@ ServiceChangeCheck = Check[ServiceChange]
 STALE = "a previous endpoint answers a flow from before the change, and no other"
 """Evidence: only flows from before a change reach the previous pods; new flows of the same client, to the same
 address, do not."""
+
+LARGE_LOST = "no large answer arrives, and small ones of the same Service do"
+"""Evidence: the same client gets small answers from the same address, and not one large one."""
+
+OWN_NODE_GONE = "requests are lost only while the client's own node has no Node object"
+"""Evidence: each lost request began between the deletion of that object and 5 s after it was back."""
 
 AFFINE = "the endpoint that the affinity named before the change answers, and no other"
 """Evidence: all requests of a client reach the one pod that it had by its affinity, and that the Service has no longer.
