@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.checks.check import Check, Status
 from esipp.checks.power import missed, most_unseen, say_share
 from esipp.judging.controls import Counts, excused
-from esipp.judging.frame import Decision, undecided
+from esipp.judging.frame import Decision, few, undecided
 
 NO_RESULT = "there is no result for it"
 
@@ -113,5 +113,8 @@ class Unchanged:
             return undecided(check, self.silence, observed)
         if total < self.least:
             return undecided(check, f"only {total} answers came while other Services changed", observed)
-        decided = all_are(check, self.wanted, self.answers, self.proof)
-        return beyond_the_network(check, decided, self.answers.get(self.wanted, 0), silent, self.control)
+        right = self.answers.get(self.wanted, 0)
+        decided = replace(
+            all_are(check, self.wanted, self.answers, self.proof), late=right + silent == total and few(silent, total)
+        )
+        return beyond_the_network(check, decided, right, silent, self.control)

@@ -150,6 +150,24 @@ def test_a_loss_that_the_control_does_not_share_is_one_whatever_became_of_others
     assert differing(seen) == red(Phase.DELETED, "nodeport.local", "terminating-serves")
 
 
+@pytest.mark.parametrize(
+    ("slug", "outcome", "count", "is_late"),
+    [
+        (ECMP, "timeout", 1, True),
+        ("reference-proxy.local", "reset", 1, True),
+        (ECMP, "refused", 1, False),
+        (ECMP, "timeout", 60, False),
+    ],
+    ids=["one unanswered", "one that a proxy gave up", "one refused", "many unanswered"],
+)
+def test_few_losses_are_late_and_no_others(slug: str, outcome: str, count: int, is_late: bool) -> None:
+    gone = lambda s: s._replace(outcome=outcome, pod="", ended=s.started + 0.9)  # noqa: E731
+    seen = changed(world(), slug, moment(ROLLING, 4.0), gone, count=count)
+    name = check_id(ROLLING, slug, "no-loss")
+    decided = Judge(seen).decide(next(check for check in CHECKS if check.id == name))
+    assert (decided.status, decided.late) == (Status.FAIL, is_late)
+
+
 def test_a_control_that_our_prober_could_not_ask_excuses_nothing() -> None:
     at = moment(ROLLING, 4.0)
     seen = control_lost(changed(world(), ECMP, at, lost), at)

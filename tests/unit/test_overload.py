@@ -9,6 +9,7 @@ import pytest
 from esipp.base.cores import RunQueue
 from esipp.checks.catalog import checks_of
 from esipp.checks.check import Feature, Status
+from esipp.judging.answers import Unchanged
 from esipp.judging.frame import OVERLOADED, Decision, Known, give_verdict, run_queue
 
 ID = "convergence.default.nodes.health-follows-promptly"
@@ -44,6 +45,15 @@ def test_what_is_late_on_an_overloaded_machine_is_undecided(status: Status) -> N
 )
 def test_everything_else_is_judged_there_as_well(decided: Decision, queue: float | None, scenario: str) -> None:
     assert verdict(decided, queue, scenario)[0] is decided.status
+
+
+@pytest.mark.parametrize(
+    ("answers", "late"),
+    [({"503": 484, "timed out": 16}, True), ({"503": 460, "timed out": 40}, False), ({"503": 484, "200": 16}, False)],
+    ids=["16 of 500 unanswered", "40 of 500 unanswered", "16 of 500 wrong"],
+)
+def test_of_one_health_check_few_answers_that_do_not_come_are_late(answers: dict[str, int], late: bool) -> None:
+    assert Unchanged(answers, wanted="503", silent={"timed out"}).decide(CHECK).late is late
 
 
 def test_tasks_that_wait_are_counted_while_it_is_open(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import AT_ONCE, PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
-from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.promise import Bound
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
@@ -256,8 +256,12 @@ class Judge:
             reason += f"; {also} were also lost in the quiet phase"
         reason += self._cut(check, moments)
         reason += f"; {late.words}" if late else ""
+        # A proxy resets a client's connection when its own, to a node, is not accepted in time.
+        in_vain = {"timeout", "reset"} if check.subject.way.by in PROXIES else {"timeout"}
+        few_late = few(len(lost), len(samples)) and {sample.outcome for sample in lost} <= in_vain
+        evidence = REHASHED if rehashed else "lost"
         return Decision(
-            Status.FAIL, check.expected, numbers.words, reason, evidence=REHASHED if rehashed else "lost", tally=counts
+            Status.FAIL, check.expected, numbers.words, reason, evidence=evidence, tally=counts, late=few_late
         )
 
     def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:

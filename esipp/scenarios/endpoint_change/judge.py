@@ -531,8 +531,16 @@ class Judge:
         reason = "" if fair else f"chance causes such an uneven split in less than 1 of {1 / LEAST_P:.0f} runs"
         weighed = counted.p_value_weighed
         seen = WEIGHED if not fair and weighed is not None and weighed >= LEAST_P else ""
+        # A load balancer gives less to a node whose health check, or whose connections, are late.
         return Decision(
-            Status.PASS if fair else Status.FAIL, expected, said, reason, seen, dict(counted.nodes), sees=sees
+            Status.PASS if fair else Status.FAIL,
+            expected,
+            said,
+            reason,
+            seen,
+            dict(counted.nodes),
+            sees=sees,
+            late=True,
         )
 
     def _view(self, what: What) -> Decision:
