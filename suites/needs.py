@@ -50,4 +50,6 @@ def needs(
         found.add("load-balancer" if balancer is Balancer.DEFAULT else f"load-balancer.{balancer.value}")
     if disruption is not None:
         found |= {"disruptive", feature_of(disruption)}
+    if disruption is Disruption.CONNTRACK_DELETED:  # others track the connections of Services in tables of their own
+        found.add("service-proxy.kube-proxy")
     return frozenset(found)
