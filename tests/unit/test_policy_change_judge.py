@@ -6,7 +6,9 @@ import pytest
 
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.checks.model import Family
-from esipp.checks.policy_change import At, ChangingService, PolicyChange
+from esipp.checks.policy_change import At, ChangingService, PolicyChange, PolicyClaim
+from esipp.judging.timeline.streams import Stream
+from esipp.scenarios.policy_change.judge import decide
 from esipp.scenarios.policy_change.timeline import STAYS
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.policy_change_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
@@ -153,6 +155,36 @@ def test_each_lie_of_a_health_port_is_found(lie: str) -> None:
     found = wrong(world)
     assert found.pop(f"health-port.{claim}") is FAIL, said(world)
     assert set(found) <= {"health-port.prompt"}, said(world)
+
+
+@pytest.mark.parametrize(
+    ("last", "late"),
+    [
+        (["200"] * 9 + ["accepted"], True),
+        (["accepted"] * 9 + ["200", "timeout"], True),
+        (["accepted"] * 10, False),
+        (["200"] * 8 + ["503", "accepted"], False),
+    ],
+    ids=["one without data", "most without", "none answered", "one wrong"],
+)
+def test_health_ports_whose_last_answers_are_right_or_do_not_come_are_late(last: list[str], late: bool) -> None:
+    seen = World(DEFAULT).seen()
+    course = seen.courses[DEFAULT]
+    (check,) = (
+        each
+        for each in CHECKS
+        if each.subject.service is DEFAULT
+        and each.subject.claim is PolicyClaim.HEALTH_AGAIN
+        and each.subject.family is Family.IPV4
+    )
+    key = max(key for key in course.health if key[1] == HOME and key[2] is Family.IPV4)
+    stream = course.health[key]
+    samples = list(stream.samples)
+    for number, outcome in zip(range(-len(last), 0), last, strict=True):
+        samples[number] = samples[number]._replace(outcome=outcome)
+    course.health[key] = Stream(stream.name, stream.spacing, samples)
+    decided = decide(check, seen)
+    assert (decided.status, decided.late) == (FAIL, late), decided.reason
 
 
 def test_a_service_that_gets_no_port_again() -> None:

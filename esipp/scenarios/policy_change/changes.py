@@ -9,7 +9,7 @@ from esipp.base.json import Json
 from esipp.checks.model import TrafficPolicy
 from esipp.judging.timeline.streams import Reader, Sample, read_health, read_request
 from esipp.probing.traffic import Pace
-from esipp.scenarios.policy_change.timeline import REOPENED, PolicyAction
+from esipp.scenarios.policy_change.timeline import ACCEPTED, REOPENED, PolicyAction
 from esipp.testbed.testbed import Testbed
 
 TIMEOUT = 0.9
@@ -70,7 +70,7 @@ def read_port(service: str, namespace: str) -> Reader:
     def read(result: dict[str, Any], ours: Callable[[float], float]) -> Sample:
         sample = read_health(result, ours)
         if result["outcome"] == "timeout" and result.get("connected") is not None:
-            return sample._replace(outcome="accepted")
+            return sample._replace(outcome=ACCEPTED)
         try:
             document = json.loads((result.get("response") or {}).get("body") or "null")
             whose = (document["service"]["namespace"], document["service"]["name"])

@@ -28,15 +28,17 @@ from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline.steady_runs import SteadyRun
+from esipp.judging.timeline.steady_runs import Fits, SteadyRun
 from esipp.judging.timeline.streams import Sample, Stream, prober_failed
 from esipp.judging.witnesses import contradicted, say_delivered, say_witnesses
 from esipp.scenarios.paths.connections import decide_connections
 from esipp.scenarios.paths.judge import decide as decide_on_path
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.timeline import (
+    ACCEPTED,
     BUDGET,
     DELIVERED,
+    LOST,
     UNANSWERED,
     Course,
     Ground,
@@ -424,14 +426,16 @@ def _health(case: _Case) -> Decision:
         if not each.samples:
             faults.append(f"the port on {each.node} was not probed after policy change {each.change.number}")
         elif each.fault:
-            answers = say_observed(Counter(sample.outcome for sample in each.samples[-10:]))
+            answers = say_observed(Counter(sample.outcome for sample in each.last))
             faults.append(f"{each.node}, {each.fault}; the last answers: {answers}")
     if not seen and not faults:
         return undecided(check, "its health-check node port was never probed")
     figures = say_port_times(course, case.ground, check.subject.family, check.subject.claim) or "never"
     if faults:
         more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
-        return Decision(Status.FAIL, check.expected, figures, faults[0] + more)
+        faulty = [each for each in seen if each.fault]
+        late = len(faulty) == len(faults) and all(each.in_vain for each in faulty)
+        return Decision(Status.FAIL, check.expected, figures, faults[0] + more, late=late)
     proof = f"{len({each.change.number for each in seen})} policy changes, on every node"
     return Decision(Status.PASS, check.expected, figures, proof)
 
@@ -446,6 +450,18 @@ class _Port:
     samples: Sequence[Sample]
     lasting: SteadyRun | None
     fault: str
+    good: Fits
+
+    @property
+    def last(self) -> Sequence[Sample]:
+        """The last answers of its time."""
+        return self.samples[-10:]
+
+    @property
+    def in_vain(self) -> bool:
+        """Whether the last answers are right, but for some that did not come."""
+        others = {sample.outcome for sample in self.last if not self.good(sample)}
+        return others <= {ACCEPTED, *LOST} and any(map(self.good, self.last))
 
     @property
     def was_open(self) -> bool:
@@ -467,7 +483,8 @@ def _ports(course: Course, ground: Ground, family: Family, claim: PolicyClaim) -
             phase, before = found.get(change.number), found.get(number)
             lasting = phase.last_run(good) if phase else None
             fault = _followed(phase, lasting) if phase else ""
-            yield _Port(node, change, before.samples if before else (), phase.samples if phase else (), lasting, fault)
+            answers = phase.samples if phase else ()
+            yield _Port(node, change, before.samples if before else (), answers, lasting, fault, good)
 
 
 def say_port_times(course: Course, ground: Ground, family: Family, claim: PolicyClaim) -> str:

@@ -191,6 +191,9 @@ GONE = ("refused", "timeout", "unreachable", "foreign", "pending")
 
 LOST = ("timeout", "unreachable", "pending")
 
+ACCEPTED = "accepted"
+"""The result of a health check whose connection was accepted, and then got no data."""
+
 
 def says(status: str) -> Fits:
     """A test whether a health check gives this status; it returns None for a lost request."""
