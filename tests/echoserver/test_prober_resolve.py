@@ -168,6 +168,8 @@ def test_names_without_an_address(pod: Pod, name: str, family: str, codes: tuple
 def test_every_lookup_asks_anew(pod: Pod) -> None:
     since = len(pod.dns.lines)
     assert len(resolve(pod.prober, "outside.example.", count=5)) == 5
+    assert len(resolve(pod.prober, "four.cluster.local.")) == 1
+    pod.dns.wait_for(lambda line: line.get("asked") == "four.cluster.local", since)  # so it has said all before that
     asked = [line for line in pod.dns.lines[since:] if line.get("asked") == "outside.example"]
     assert [line["kind"] for line in asked] == [1] * 5
 
