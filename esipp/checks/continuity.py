@@ -123,7 +123,7 @@ STALE = "stale"
 """Evidence: a client that keeps its port is silent after its pod has gone, while others are answered."""
 
 ONE_PORT = "one port"
-"""Evidence: a connection from a port that connections on other ways have too is reset or not answered; others are."""
+"""Evidence: a connection from a port that connections on other ways have too is not answered; others are."""
 
 UNREWRITTEN = "the client"
 """Evidence: the pod sees the client's own address under Cluster."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from esipp.checks.check import Check, Level
 from esipp.checks.continuity import MOVED, Continuity
-from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.stream import StreamKind
@@ -12,7 +11,7 @@ from suites.clients import OUTSIDE_1
 from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
 from suites.known_differences.balancers import STATELESS, by_proxy
-from suites.known_differences.cilium import AGENT_AWAY, DURING_CHANGES, ONE_PORT_FOR_TWO
+from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
 from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT
 from suites.needs import needs
 from suites.references import *
@@ -147,14 +146,12 @@ def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> 
         expected=stream_expected(event, stream),
         fails_if=stream_fails_if(stream),
         asked=f"one client outside {client_does(stream)}; control: a new TCP connection on the same way every 100 ms",
-        differences=tuple(stream_differences(event, way, stream)),
+        differences=tuple(stream_differences(way, stream)),
     )
 
 
-def stream_differences(event: Event, way: Way, stream: StreamKind) -> Iterator[KnownDifference]:
+def stream_differences(way: Way, stream: StreamKind) -> Iterator[KnownDifference]:
     """Yield the known differences of a check of a stream."""
-    if event.disruption is Disruption.NETWORK_AGENT and stream.keeps_port:
-        yield AGENT_AWAY
     if stream.protocol is Protocol.SCTP and stream.keeps_port:
         yield SCTP_ENTRY_KEPT
     if stream.ports == 1:

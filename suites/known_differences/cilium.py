@@ -6,7 +6,7 @@ Findings among them are undocumented: their project should know. They expire whe
 
 from dataclasses import replace
 
-from esipp.checks.continuity import ONE_PORT, STALE, UNREWRITTEN
+from esipp.checks.continuity import ONE_PORT, UNREWRITTEN
 from esipp.checks.health import EACH_TARGET, TWICE
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
@@ -72,20 +72,10 @@ ONE_PORT_FOR_TWO = replace(
     ONE_CONNECTION_FOR_TWO,
     covers=ONE_PORT,
     reason="Cilium keeps the source port even if a connection to the same pod through another Service has it; it takes "
-    "both for one, and one of them hangs or is reset; with kube-proxy, conntrack chooses another port",
-    evidence="Only connections that are reset or not answered are excused, and connections on other ways had the same "
-    "address and port at that time. New TCP connections on the same way, from other ports, were answered.",
-    hides="A node may drop or reset packets from this one port for another reason.",
-)
-AGENT_AWAY = KnownDifference(
-    (REPLACES_KUBE_PROXY,),
-    STALE,
-    "Cilium's agent, which is its service proxy, moves the flows of a pod that is gone; while the agent of a node "
-    "restarts, flows through that node stay where they are",
-    (CILIUM_STALE_BACKEND,),
-    evidence="The agent is restarted in this very event, and the pod of the flow is gone. Probes of the same client, "
-    "from other ports, are answered meanwhile.",
-    hides="Such a flow may be silent for another reason, and for longer than the agent was away.",
+    "both for one, and one of them hangs; with kube-proxy, conntrack chooses another port",
+    evidence="Only connections without an answer are excused, and connections on other ways had the same address and "
+    "port at that time. New TCP connections on the same way, from other ports, were answered.",
+    hides="A node may drop packets from this one port for another reason.",
 )
 SAME_PORT = KnownDifference(
     (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),

@@ -340,7 +340,7 @@ class StreamJudge:
             return undecided(check, "new TCP connections were not answered at that time either", said)
         details = self.judge.seen.details.get((self._name, lost[0].seq), "no details")
         reason = f"{lost[0].outcome}: {details}; new TCP connections from other ports were answered at that time"
-        shared = self.kind.ports == 1 and all(sample.outcome in ("timeout", "reset") for sample in lost)
+        shared = self.kind.ports == 1 and all(sample.outcome == "timeout" for sample in lost)
         seen = ONE_PORT if shared else "lost"
         return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts)
 
