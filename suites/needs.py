@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from esipp.checks.check import NAT, ROUTED, TWO_ADDRESSES
-from esipp.checks.disruption import Disruption, feature_of
+from esipp.checks.disruption import Disruption, features_of
 from esipp.checks.model import Balancer, Client, Family, Vantage
 from suites.clients import OUTSIDE_2, OUTSIDE_NAT, OUTSIDE_ROUTED
 
@@ -49,7 +49,5 @@ def needs(
     if balancer is not None:
         found.add("load-balancer" if balancer is Balancer.DEFAULT else f"load-balancer.{balancer.value}")
     if disruption is not None:
-        found |= {"disruptive", feature_of(disruption)}
-    if disruption is Disruption.CONNTRACK_DELETED:  # others track the connections of Services in tables of their own
-        found.add("service-proxy.kube-proxy")
+        found |= {"disruptive", *features_of(disruption)}
     return frozenset(found)

@@ -55,28 +55,29 @@ class Disruption(StrEnum):
 
 
 FEATURES = {
-    Disruption.KUBE_PROXY: "kube-proxy.pods",
-    Disruption.SPEAKER: "load-balancer.speaker",
-    Disruption.API_SERVER: "control-plane.reachable",
-    Disruption.KUBELET: "nodes.shell",
-    Disruption.CUT_OFF: "nodes.shell",
-    Disruption.CONNTRACK_FULL: "nodes.shell",
-    Disruption.CONNTRACK_DELETED: "nodes.shell",
-    Disruption.PROXY_STOPPED: "nodes.shell",
-    Disruption.PROXY_SICK: "nodes.shell",
-    Disruption.NETWORK_AGENT: "network-add-on.agents",
-    Disruption.CONTROLLER_STOPPED: "load-balancer.controller",
-    Disruption.NODE_DELETED: "nodes.shell",
-    Disruption.API_SLOW: "control-plane.reachable",
+    Disruption.KUBE_PROXY: ("kube-proxy.pods",),
+    Disruption.SPEAKER: ("load-balancer.speaker",),
+    Disruption.API_SERVER: ("control-plane.reachable",),
+    Disruption.KUBELET: ("nodes.shell",),
+    Disruption.CUT_OFF: ("nodes.shell",),
+    Disruption.CONNTRACK_FULL: ("nodes.shell",),
+    # Others than kube-proxy track the connections of Services in tables of their own.
+    Disruption.CONNTRACK_DELETED: ("nodes.shell", "service-proxy.kube-proxy"),
+    Disruption.PROXY_STOPPED: ("nodes.shell",),
+    Disruption.PROXY_SICK: ("nodes.shell",),
+    Disruption.NETWORK_AGENT: ("network-add-on.agents",),
+    Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
+    Disruption.NODE_DELETED: ("nodes.shell",),
+    Disruption.API_SLOW: ("control-plane.reachable",),
 }
 
 CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW})
 """Disruptions of the whole cluster; all others are of a node."""
 
 
-def feature_of(what: Disruption) -> str:
-    """Return the feature that its checks need in addition to ``disruptive``, or ``disruptive`` if there is none."""
-    return FEATURES.get(what, "disruptive")
+def features_of(what: Disruption) -> tuple[str, ...]:
+    """Return the features that its checks need in addition to ``disruptive``."""
+    return FEATURES.get(what, ())
 
 
 LONGEST = {

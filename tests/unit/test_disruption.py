@@ -16,7 +16,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError, undisturbed
 from esipp.base.json import Json
 from esipp.base.waiting import Budget
-from esipp.checks.disruption import LONGEST, Disruption, Proof, feature_of
+from esipp.checks.disruption import LONGEST, Disruption, Proof, features_of
 from esipp.checks.health import Place, Situation
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
@@ -645,8 +645,14 @@ def test_a_node_that_cannot_be_reached_is_not_touched(what: Disruption, fake: Fa
 
 
 def test_each_disruption_has_its_feature() -> None:
-    assert {feature_of(what) for what in Disruption} == {
-        *("disruptive", "kube-proxy.pods", "load-balancer.speaker", "control-plane.reachable", "nodes.shell"),
+    assert {name for what in Disruption for name in features_of(what)} == {
+        *(
+            "service-proxy.kube-proxy",
+            "kube-proxy.pods",
+            "load-balancer.speaker",
+            "control-plane.reachable",
+            "nodes.shell",
+        ),
         *("network-add-on.agents", "load-balancer.controller"),
     }
     assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"
