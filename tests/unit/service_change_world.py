@@ -39,7 +39,7 @@ class World:
         errors: the first requests of each stream that are errors of our own.
         most: how many pods of a Service are reached.
         says: what health checks say, whatever they should; empty if they are right.
-        lost_at: what loses a single request at this second.
+        lost_at: what loses a single request at this second: a stream everywhere, or at one entry (``vip tcp-new``).
         forgetful: whether nodes ignore affinity.
         never_over: whether an affinity has no end.
         families: those of the streams.
@@ -94,7 +94,8 @@ class World:
             return Sample(seq, when, when, "error")
         if name in HEALTH and not self._is_busy(when):
             return Sample(seq, when, when + 0.002, self.says or ("503" if name in stage.sick else "200"))
-        if 0 <= when - self.lost_at.get(name, -spacing) < spacing:
+        lost_at = self.lost_at.get(f"{asked[0]} {name}", self.lost_at.get(name, -spacing))
+        if 0 <= when - lost_at < spacing:
             return lost
         if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
             return lost

@@ -203,10 +203,10 @@ def test_a_ready_node_that_still_has_the_taint_of_its_start_is_waited_for(key: s
 def test_a_taint_that_stays_and_a_node_that_is_not_ready_are_not_waited_for(
     third: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(steps, "converge", lambda look, budget: told.append(look().state))
+    states: list[str] = []
+    monkeypatch.setattr(steps, "converge", lambda look, budget: states.append(look().state))
     list_nodes(Asked(lists={NODES: [node("a", 1), node("b", 2), third]}))  # type: ignore[arg-type]
-    assert told == ["no such taint"]
+    assert states == ["no such taint"]
 
 
 def test_no_image(monkeypatch: pytest.MonkeyPatch) -> None:

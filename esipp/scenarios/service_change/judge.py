@@ -41,6 +41,14 @@ from esipp.scenarios.service_change.subject import (
 
 
 @dataclass(frozen=True)
+class _Compared:
+    """A stage of the stream that a check's own is compared with, and whether that ended as it must."""
+
+    stage: InStage
+    right: bool
+
+
+@dataclass(frozen=True)
 class _Case:
     """A check with the evidence for it."""
 
@@ -63,6 +71,19 @@ class _Case:
     def required(self) -> list[InStage]:
         """Those in which the entry can follow."""
         return [each for each in self.stages if self.subject.at.value not in each.stage.stuck]
+
+    def number_of(self, each: InStage) -> int:
+        """The number of a stage of the stream, from 0 on."""
+        return next(number for number, one in enumerate(self.stages) if one.until == each.until)
+
+    def compared(self, each: InStage) -> _Compared | None:
+        """The same stage of the stream that this one is compared with; None if there is no such stream."""
+        other = self.subject.compared
+        asked: Asked | None = (self.subject.at, other.name, self.subject.family) if other else None
+        if asked is None or asked not in self.event.streams:
+            return None
+        found = self.event.of_stages(asked)[self.number_of(each)]
+        return _Compared(found, steady(found, wanted(each.stage, asked[1])) is not None)
 
     def ours(self, each: InStage) -> str:
         """Why what this stage lacks may be the fault of this machine; empty if it is not."""
@@ -169,39 +190,31 @@ def _only_late(case: _Case, each: InStage, fits: Fits) -> bool:
     last = each.samples[-WINDOW:]
     if any(fits(sample) for sample in last) and not any(fits(sample) is False for sample in last):
         return True
-    other = case.subject.compared
-    asked = None if other is None else (case.subject.at, other.name, case.subject.family)
-    if asked is None or case.subject.stream.size or asked not in case.event.streams:
+    compared = case.compared(each)
+    if compared is None or case.subject.stream.size or compared.right:
         return False
-    own = case.stages
-    at = next(number for number, one in enumerate(own) if one.until == each.until)
-    compared = case.event.of_stages(asked)[at]
-    run = steady(compared, wanted(each.stage, asked[1]))
-    answered = {sample.pod for sample in compared.samples[-WINDOW:] if sample.answered}
-    return run is None and bool(answered) and answered <= {*each.stage.pods}
+    answered = {sample.pod for sample in compared.stage.samples[-WINDOW:] if sample.answered}
+    return bool(answered) and answered <= {*each.stage.pods}
 
 
 def _shown(case: _Case, each: InStage) -> str:
     """What a stage that was not followed shows about the cause, as evidence for a known difference."""
     subject = case.subject
     if subject.compared is None:
-        return _affine(case.stages, each)
-    asked: Asked = (subject.at, subject.compared.name, subject.family)
-    if asked not in case.event.streams:
+        return _affine(case, each)
+    compared = case.compared(each)
+    if compared is None or not compared.right:
         return ""
-    own = case.stages
-    at = next(number for number, one in enumerate(own) if one.until == each.until)
-    right = steady(case.event.of_stages(asked)[at], wanted(each.stage, subject.compared.name)) is not None
     if subject.stream.size:
-        return LARGE_LOST if right and not any(sample.answered for sample in case.stream.samples) else ""
-    before = {name for one in own[:at] for name in one.stage.pods}
+        return "" if any(sample.answered for sample in case.stream.samples) else LARGE_LOST
+    before = {name for one in case.stages[: case.number_of(each)] for name in one.stage.pods}
     answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
-    return STALE if right and answered and answered <= before - {*each.stage.pods} else ""
+    return STALE if answered and answered <= before - {*each.stage.pods} else ""
 
 
-def _affine(own: Sequence[InStage], each: InStage) -> str:
+def _affine(case: _Case, each: InStage) -> str:
     """The evidence that a client is kept at the pod that it had by its affinity in the stage before."""
-    at = next(number for number, one in enumerate(own) if one.until == each.until)
+    own, at = case.stages, case.number_of(each)
     if not at or not (each.stage.sticky and own[at - 1].stage.sticky):
         return ""
     before, now = ({sample.pod for sample in one.samples[-LAST:] if sample.answered} for one in (own[at - 1], each))
@@ -315,14 +328,25 @@ def _no_loss(case: _Case) -> Decision:
 
 
 def _own_node_gone(case: _Case, lost: Sequence[Sample]) -> str:
-    """The evidence that requests were lost only while the client's own node had no Node object."""
+    """The evidence that requests were lost only while the client's own node had no Node object, and only by it."""
     own = case.subject.at.client.role
     times = [
         (each.stage.accepted, each.until + RETURNS)
         for each, change in zip(case.stages, case.subject.event.changes, strict=True)
         if change.disruption is Disruption.NODE_DELETED and own is change.node
     ]
-    return OWN_NODE_GONE if all(any(began <= at.started < ended for began, ended in times) for at in lost) else ""
+
+    def away(at: Sample) -> bool:
+        return any(began <= at.started < ended for began, ended in times)
+
+    elsewhere = (
+        sample
+        for (at, name, family), stream in case.event.streams.items()
+        if (name, family) == (case.subject.stream.name, case.subject.family) and at.client.role is not own
+        for sample in stream.samples
+    )
+    shared = any(away(sample) and not sample.answered and sample.outcome != OURS for sample in elsewhere)
+    return OWN_NODE_GONE if all(map(away, lost)) and not shared else ""
 
 
 def _status(case: _Case) -> Decision:

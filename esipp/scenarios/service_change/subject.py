@@ -334,7 +334,8 @@ LARGE_LOST = "no large answer arrives, and small ones of the same Service do"
 """Evidence: the same client gets small answers from the same address, and not one large one."""
 
 OWN_NODE_GONE = "requests are lost only while the client's own node has no Node object"
-"""Evidence: each lost request began between the deletion of that object and 5 s after it was back."""
+"""Evidence: each lost request began between the deletion of that object and 5 s after it was back. Clients elsewhere
+lost none of theirs meanwhile."""
 
 AFFINE = "the endpoint that the affinity named before the change answers, and no other"
 """Evidence: all requests of a client reach the one pod that it had by its affinity, and that the Service has no longer.
