@@ -215,8 +215,9 @@ UNDECIDED = (
         ("balancer-slow-beside-a-health-check-that-lies-once",),
     ),
     Tolerance(
-        "A connection that breaks where the node with the VIP does not show",
-        "Something was done that may move a VIP, and pods of several nodes see the client's own address by turns.",
+        "A connection that breaks while the speaker restarts, where the VIP is not on the client's own link",
+        "The speaker may claim the VIP for a moment, which only the client's neighbour table shows. New connections "
+        "show no move, or pods of several nodes see the client's own address by turns.",
         "A node that breaks open connections at that moment.",
     ),
     Tolerance(

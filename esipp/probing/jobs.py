@@ -26,9 +26,10 @@ class Job:
         protocol: ``tcp``, ``http``, ``udp`` or ``sctp``: a request to an echo server. ``get``: one plain HTTP request
             to any server; the results contain the whole answer as ``response``. ``lasting``: exchanges with the raw TCP
             port of an echo server over one connection, or a new one if it is lost. ``bulk``: ``size`` bytes
-            to the raw TCP port of an echo server, which come back. ``resolve``: a DNS lookup.
+            to the raw TCP port of an echo server, which come back. ``resolve``: a DNS lookup. ``neighbour``: no
+            probes, but a result for each link address that frames to ``host`` go to (``follow_link``).
         host: a literal address; for ``resolve`` the name.
-        port: 0 for ``resolve``.
+        port: 0 for ``resolve`` and ``neighbour``.
         timeout: timeout of a probe in seconds.
         spacing: seconds from start to start; at least 0.005 for ``lasting``.
         parallel: maximum number of probes of this job in flight; 0 for no limit.
@@ -78,9 +79,10 @@ class Job:
             "protocol": self.protocol,
             "host": self.host,
             "count": self.count,
-            "spacing": self.spacing,
-            "timeout": self.timeout,
         }
+        if self.protocol == "neighbour":
+            return order
+        order |= {"spacing": self.spacing, "timeout": self.timeout}
         if self.protocol == "resolve":
             order["family"] = self.family.value.lower()
         else:

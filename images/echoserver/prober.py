@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "0.2.0"
-PROTOCOL = 6
+PROTOCOL = 7
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
@@ -87,13 +87,24 @@ UNREACHABLE = {
 }  # fmt: skip
 RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 UNRESOLVED = {"EAI_NONAME", "EAI_NODATA", "EAI_ADDRFAMILY", "EAI_AGAIN", "EAI_FAIL"}  # no address, whoever's fault
-PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "bulk", "resolve")
+NLMSG_DONE, RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 3, 28, 29, 30
+NLM_REQUEST_DUMP = 0x301  # NLM_F_REQUEST, NLM_F_ROOT, NLM_F_MATCH
+RTMGRP_NEIGH = 1 << 2
+NDA_DST, NDA_LLADDR = 1, 2
+NETLINK_HEAD = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+NEIGHBOUR_HEAD = struct.Struct("=BxxxiHBB")  # family, interface, state, flags, type
+ATTRIBUTE_HEAD = struct.Struct("=HH")  # length, type
+PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "bulk", "resolve", "neighbour")
 AT_ONCE = ("tcp", "http", "get", "udp", "sctp")  # whose answer comes at once, if it comes
 NOT_FOR = {
     "lasting": {"family", "brief", "parallel"},
     "resolve": {"port", "source_address", "source_port", "brief", "token", "wide", "spare"},
     "get": {"family", "token"},
-}
+    "neighbour": {
+        "port", "source_address", "source_port", "spacing", "timeout", "family", "brief", "parallel", "token", "wide",
+        "spare",
+    },
+}  # fmt: skip
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
     "one_socket", "one_way", "size", "brief", "parallel", "preamble", "method", "family", "token",
@@ -442,6 +453,8 @@ class Job:
             raise JobError(f"not for {self.protocol}: {', '.join(sorted(wrong))}")
         if self.protocol == "resolve":
             self.family, self.target = dns_name(job)
+        elif self.protocol == "neighbour":
+            self.family, self.target = sockaddr(job.get("host"), 0, "host")
         else:
             self.family, self.target = sockaddr(job.get("host"), integer(job, "port", None, 1, 65535), "host")
         self.source = None
@@ -1039,6 +1052,110 @@ class Resolver:
                 self.ask(attempt)
 
 
+def neighbour_messages(data: bytes) -> list[tuple[int, str, str]]:
+    """What the kernel sent about neighbours (rtnetlink): the kind of message, address, link address ("" if none)."""
+    found, at = list[tuple[int, str, str]](), 0
+    while at + NETLINK_HEAD.size <= len(data):
+        length, kind, *_ = NETLINK_HEAD.unpack_from(data, at)
+        end, inner = at + length, at + NETLINK_HEAD.size
+        if length < NETLINK_HEAD.size or end > len(data):
+            break
+        if kind == NLMSG_DONE:
+            found.append((kind, "", ""))
+        elif kind in (RTM_NEWNEIGH, RTM_DELNEIGH) and inner + NEIGHBOUR_HEAD.size <= end:
+            family, *_ = NEIGHBOUR_HEAD.unpack_from(data, inner)
+            inner += NEIGHBOUR_HEAD.size
+            values: dict[int, bytes] = {}
+            while inner + ATTRIBUTE_HEAD.size <= end:
+                size, name = ATTRIBUTE_HEAD.unpack_from(data, inner)
+                if size < ATTRIBUTE_HEAD.size or inner + size > end:
+                    break
+                values[name] = data[inner + ATTRIBUTE_HEAD.size : inner + size]
+                inner += size + 3 & ~3
+            address = values.get(NDA_DST, b"")
+            if len(address) == {socket.AF_INET: 4, socket.AF_INET6: 16}.get(family):
+                link = values.get(NDA_LLADDR, b"").hex(":") if kind == RTM_NEWNEIGH else ""
+                found.append((kind, socket.inet_ntop(family, address), link))
+        at = end + 3 & ~3
+    return found
+
+
+class Neighbours:
+    """The kernel's neighbour tables, ARP's and NDP's: where the frames to an address on the own link go.
+
+    It reads them once, and then follows their changes.
+    """
+
+    def __init__(self, prober: Prober) -> None:
+        self.prober = prober
+        self.links: dict[str, str] = {}
+        self.whole = False  # has been read once; then a link address is told with all that have it
+        self.jobs: dict[str, tuple[Job, str]] = {}  # by id, with the link address that it told last
+        self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+        try:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            self.sock.bind((0, RTMGRP_NEIGH))
+            self._dump()
+        except OSError:
+            self.sock.close()
+            raise
+        prober.watch(self.sock, self.ready, select.EPOLLIN)
+
+    def _dump(self) -> None:
+        body = NEIGHBOUR_HEAD.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        head = NETLINK_HEAD.pack(NETLINK_HEAD.size + len(body), RTM_GETNEIGH, NLM_REQUEST_DUMP, 1, 0)
+        self.sock.send(head + body)
+
+    def follow(self, job: Job) -> None:
+        """Tell the link address of the job's host, now if it is known, and whenever it becomes another one."""
+        self.jobs[job.id] = (job, "")
+        self._look(job.target[0])
+
+    def ready(self, _mask: int) -> None:
+        """Take what the kernel tells."""
+        while True:
+            try:
+                data = self.sock.recv(1 << 16)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:  # of these messages some are lost
+                    raise
+                self._dump()
+                continue
+            for kind, address, link in neighbour_messages(data):
+                if kind == NLMSG_DONE:
+                    self.whole = True
+                    for host in {job.target[0] for job, _ in self.jobs.values()}:
+                        self._look(host)
+                elif link:
+                    self.links[address] = link
+                    self._look(address)
+                else:
+                    self.links.pop(address, None)
+
+    def _look(self, address: str) -> None:
+        link = self.links.get(address, "")
+        for job, told in list(self.jobs.values()):
+            if not self.whole or not link or job.target[0] != address or told == link:
+                continue
+            self.jobs[job.id] = (job, link)
+            others = sorted(each for each, of in self.links.items() if of == link and each != address)
+            self.prober.say(self.result(job, link, others))
+            job.finished += 1
+            if job.finished == job.count:
+                self.prober.done(job)
+
+    @staticmethod
+    def result(job: Job, link: str, others: list[str]) -> dict[str, Any]:
+        """What a job tells of a link address: with it come the other addresses that have it."""
+        now = time.monotonic()
+        return {
+            "id": job.id, "seq": job.finished, "outcome": "answered", "started": now, "ended": now,
+            "time": time.time(), "link": link, "addresses": others, "detail": None,
+        }  # fmt: skip
+
+
 def bind_address(family: int, source: tuple[Any, ...] | None, port: int) -> tuple[Any, ...]:
     """Where a probe's own socket is bound."""
     if source is None:
@@ -1378,6 +1495,7 @@ class Prober:
         self.fresh_queues: tuple[deque[Attempt], deque[Attempt]] = (deque(), deque())  # oldest first
         self.raws: dict[int, Raw] = {}
         self.resolver = Resolver(self)
+        self.neighbours: Neighbours | None = None
         self.ports = local_ports()
         self.reserved = reserved_ports()
         self.turns: dict[tuple[str, int, bool], int] = {}  # by protocol, family and range: the last port that was given
@@ -1527,11 +1645,23 @@ class Prober:
                 job = Job(message)
                 self.jobs[name] = job
                 job.planned = time.monotonic()
-                self.runnable.append(job)
+                if job.protocol == "neighbour":
+                    self._follow(job)
+                else:
+                    self.runnable.append(job)
         except JobError as error:
             self.say({"error": str(error), **known})
         except (ValueError, RecursionError):
             self.say({"error": "not a line of JSON"})
+
+    def _follow(self, job: Job) -> None:
+        try:
+            self.neighbours = self.neighbours or Neighbours(self)
+        except OSError as error:
+            self.say({**Neighbours.result(job, "", []), "outcome": "error", "detail": named(error.errno or 0)})
+            self.done(job)
+        else:
+            self.neighbours.follow(job)
 
     def cancel(self, name: str) -> None:
         """Stop a job; its probes in flight have no result."""
@@ -1545,10 +1675,13 @@ class Prober:
         job.count = -1  # the last of those that linger is not the end
         for attempt in list(job.lingering.values()):
             self.tell(attempt)
-        self._done(job, cancelled=True)
+        self.done(job, cancelled=True)
 
-    def _done(self, job: Job, cancelled: bool = False) -> None:
+    def done(self, job: Job, cancelled: bool = False) -> None:
+        """Nothing more comes of a job; say so."""
         del self.jobs[job.id]
+        if self.neighbours is not None:
+            self.neighbours.jobs.pop(job.id, None)
         job.deadline = 0.0
         job.count = 0  # if it still stands among the runnable
         if job.channel is not None:
@@ -1739,7 +1872,7 @@ class Prober:
         job.lingering.pop(attempt.nonce, None)
         job.finished += 1
         if job.finished == job.count:
-            self._done(job)
+            self.done(job)
 
     def run(self) -> None:
         """Work until stdin ends."""

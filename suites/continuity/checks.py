@@ -70,7 +70,7 @@ def level(event: Event, way: Way, what: What) -> Level:
     """Return the level. Checks of disruptions are extended, because core ones would make every usual run PARTIAL."""
     if what is What.LOSSES:
         return Level.EXTENDED if by_bound(event, way) else Level.RECORD
-    if what is What.LASTING and unpromised(event, way):
+    if what is What.LASTING and event.forgets:
         return Level.RECORD
     if event.disruption or what in (What.NO_LOSS, What.NO_DELAY, What.GAP, What.LASTING, What.PROMPT):
         return Level.EXTENDED
@@ -85,8 +85,9 @@ MOVED_VIP = KnownDifference(
     "know established connections",
     references=(METALLB_LAYER_2,),
     by_chance=True,
-    evidence="Another node accepted new connections right after the break, something changed on one of the two nodes, "
-    "and the break came within the load balancer's bound after that, or within 10 s.",
+    evidence="The client's neighbour table shows the move. Where the VIP is not on its link, another node accepted new "
+    "connections right after the break. Something changed on one of the two nodes, and the break came within the load "
+    "balancer's bound after that, or within 10 s.",
     hides="A VIP that changes its node for another reason within that time.",
 )
 

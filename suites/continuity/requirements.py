@@ -2,7 +2,7 @@
 
 from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Balancer, Protocol
+from esipp.checks.model import Protocol
 from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
 from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT
 from suites.continuity.events import SERVES_ON
@@ -96,7 +96,7 @@ def _sentences(event: Event, way: Way, what: What) -> str:
             f"{meanwhile}, every answer through {through} shows {expected_source(way)} from {PROMPT:.0f} s after the "
             "API server accepted the return to Local."
         )
-    if what is What.LASTING and unpromised(event, way):
+    if what is What.LASTING and event.forgets:
         return f"{meanwhile}: records the established connections through {through} that break."
     if what is What.LASTING and event.cuts:
         return (
@@ -128,19 +128,6 @@ def _sentences(event: Event, way: Way, what: What) -> str:
 def expected(event: Event, what: What) -> str:
     """Return what is expected, in short."""
     return "no gap longer than N x timeout + period" if what is What.GAP and event.refuses else EXPECTED[what]
-
-
-def unpromised(event: Event, way: Way) -> bool:
-    """Return whether it is not promised that established connections live.
-
-    A node forgets what is open through it. Or the load balancer's own agent restarts while a pod is replaced: MetalLB's
-    speaker claims other VIPs, too, until it has joined the other speakers. In one of two runs, a Cluster VIP was
-    answered by the restarted node for 0.2 s, and what was open through it was reset, too fast for evidence each time.
-    ``speaker.*.lasting`` still requires that open connections live while only the speaker restarts.
-    """
-    return event.forgets or (
-        way.by == Balancer.DEFAULT.value and event.moves and event.disruption is Disruption.SPEAKER
-    )
 
 
 def by_bound(event: Event, way: Way) -> bool:
@@ -270,6 +257,5 @@ __all__ = [
     "stream_fails_if",
     "stream_references",
     "stream_requirement",
-    "unpromised",
     "with_grace",
 ]

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-PROTOCOL = 6
+PROTOCOL = 7
 
 
 def say(**message: object) -> None:

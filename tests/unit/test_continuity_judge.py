@@ -12,7 +12,7 @@ from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline.losses import gaps, tally
 from esipp.judging.timeline.streams import Sample, Steer, Stream
 from esipp.judging.topology import parse_address
-from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Window
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, LinkChange, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.continuity.reasons import taker
@@ -641,6 +641,53 @@ def test_a_vip_may_go_for_a_moment_and_come_back(away: tuple[float, ...], status
         assert "the VIP moved from node a to node c" in verdict(seen, check).observed
 
 
+LINKS = {"a": "02:00:00:00:00:0a", "c": "02:00:00:00:00:0c"}
+
+
+def linked(seen: ContinuityEvidence, *moves: tuple[float, str]) -> ContinuityEvidence:
+    """The same, where the client's neighbour table has these nodes for the VIP, each since a time."""
+    told = [LinkChange(at, LINKS[node], (ADDRESS[node],)) for at, node in moves]
+    return replace(seen, links={key(OWN): told})
+
+
+@pytest.mark.parametrize(
+    ("moves", "status"),
+    [
+        ([(0.0, "a"), (-0.05, "c"), (0.02, "a")], Status.KNOWN),  # too short for any new connection
+        ([(0.0, "a"), (-0.05, "c")], Status.KNOWN),
+        ([(0.0, "a")], Status.FAIL),  # what new connections show does not matter: the VIP was there all the time
+        ([(0.0, "a"), (2.0, "c")], Status.FAIL),  # moved only later
+        ([(0.0, "a"), (-2.0, "c"), (-1.5, "a")], Status.FAIL),  # was back long before the last answer
+    ],
+)
+def test_the_neighbour_table_shows_where_the_vip_was(moves: list[tuple[float, str]], status: Status) -> None:
+    """A restarted speaker of MetalLB took a VIP for less than 0.1 s, and all connections were reset (2026-11-27)."""
+    at = moment(Phase.FLAPS, 1.2)
+    told = [(at + since if position else 0.0, node) for position, (since, node) in enumerate(moves)]
+    seen = linked(there_and_back(world(), at), *told)
+    check = check_id(Phase.FLAPS, OWN, "lasting")
+    assert statuses(seen)[check] is status
+    said = verdict(seen, check)
+    words = {Status.KNOWN: "the VIP moved from node a to node c", Status.FAIL: "the VIP stayed on node a"}
+    assert words[status] in said.observed + said.reason
+
+
+def test_the_neighbour_table_excuses_nothing_at_rest() -> None:
+    at = moment(QUIET, 1.5)
+    seen = linked(broken(world(), OWN, at), (0.0, "a"), (at - 0.05, "c"), (at + 0.05, "a"))
+    assert differing(seen) == red(QUIET, OWN, "lasting")
+    said = verdict(seen, check_id(QUIET, OWN, "lasting"))
+    assert "the VIP moved from node a to node c, and no action of the scenario explains that" in said.reason
+
+
+def test_a_link_address_of_no_known_node_is_named_itself() -> None:
+    at = moment(Phase.FLAPS, 1.2)
+    told = [LinkChange(0.0, LINKS["a"], (ADDRESS["a"],)), LinkChange(at - 0.05, "02:00:00:00:00:99")]
+    seen = replace(there_and_back(world(), at), links={key(OWN): told})
+    said = verdict(seen, check_id(Phase.FLAPS, OWN, "lasting"))
+    assert "from node a to node with link address 02:00:00:00:00:99" in said.observed
+
+
 def test_of_a_load_balancer_that_uses_two_nodes_at_a_time_two_connections_show_nothing() -> None:
     at = moment(Phase.FLAPS, 1.2)
     seen = there_and_back(world(), at, 0.0, 0.1)
@@ -671,6 +718,7 @@ def test_a_new_connection_shows_who_has_the_vip_when_it_is_answered(ends: float,
     [
         (Phase.EXCLUDE, True, Status.INCONCLUSIVE),
         (Phase.EXCLUDE, False, Status.FAIL),
+        (Phase.SPEAKER, False, Status.INCONCLUSIVE),  # it may have been there for a moment
         (Phase.DRAIN, True, Status.FAIL),
     ],
 )
@@ -694,6 +742,8 @@ def test_where_the_node_that_has_the_vip_does_not_show_a_break_is_undecided(
     )
     seen = broken(seen, slug, at)
     assert statuses(seen)[check_id(phase, slug, "lasting")] is status
+    stayed = replace(seen, links={key(slug): [LinkChange(0.0, LINKS["a"], (ADDRESS["a"],))]})
+    assert statuses(stayed)[check_id(phase, slug, "lasting")] is Status.FAIL
 
 
 def test_a_move_excuses_no_connection_that_broke_at_another_time() -> None:

@@ -16,7 +16,7 @@ from esipp.checks.stream import RECOVERS, Reuse, StreamKind
 from esipp.judging.frame import Decision
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.probing.traffic import Target
-from esipp.scenarios.continuity.evidence import ContinuityEvidence
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, LinkChange
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.traffic import Streams, Targets
 from suites.continuity.checks import CHECKS as ALL_CHECKS
@@ -299,6 +299,20 @@ def traffic(*kinds: StreamKind) -> tuple[Streams, list[Running]]:
     sent = {(WAY, Family.IPV4, kind): target for kind in kinds}
     prober: Any = SimpleNamespace(stream=stream)
     return Streams(prober, Targets({}, {}, {}, {}, sent), Clock(0.0, 0.0)), made
+
+
+def test_where_the_frames_to_the_own_vip_go_is_followed() -> None:
+    streams, made = traffic()
+    (way,) = (way for way in WAYS if way.slug == "default.local")
+    streams.targets = Targets({(way, Family.IPV4): Target("192.0.2.9", 80)}, {}, {})
+    streams.start()
+    (link,) = (running for running in made if running.job.protocol == "neighbour")
+    assert link.job.order("x") == {"id": "x", "protocol": "neighbour", "host": "192.0.2.9", "count": 1_000_000}
+    link.says(0, 10.0, link="02:00:00:00:00:01", addresses=["192.0.2.1"])
+    link.says(1, 11.0, "error", link="", addresses=[])
+    assert streams.links == {(way, Family.IPV4): [LinkChange(10.0, "02:00:00:00:00:01", ("192.0.2.1",))]}
+    streams.stop()
+    assert link.cancelled
 
 
 def test_a_stream_that_keeps_its_port_goes_on_from_another_one_in_the_same_stream() -> None:

@@ -31,6 +31,17 @@ class Exchange(NamedTuple):
     lost: float | None = None
 
 
+class LinkChange(NamedTuple):
+    """The client's frames to a VIP go to this link address since ``at``, as its neighbour table says (ARP, NDP).
+
+    ``addresses`` are others that have the link address, such as those of the node that announces the VIP.
+    """
+
+    at: float
+    link: str
+    addresses: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Break:
     """A connection that broke between its last answer and ``at``; ``pod`` had answered on it, and seen ``source``.
@@ -123,6 +134,7 @@ class ContinuityEvidence:
         details: the prober's details on requests without an answer, by stream and number.
         sent: all other streams. One that keeps its port goes on from a new one at the end of each phase.
         held: every known address of a node, a pod or a client; none of them is a load balancer's.
+        links: the link addresses of VIPs, in order of time; nothing of a VIP that is not on the client's own link.
         counted_until: until when what pods counted is known, if ``uncounted`` says why it is not known later.
         spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
@@ -155,6 +167,7 @@ class ContinuityEvidence:
     held: frozenset[IPAddress] = frozenset()
     counted_until: float = 0.0
     uncounted: str = ""
+    links: Mapping[Asked, Sequence[LinkChange]] = field(default_factory=dict)
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

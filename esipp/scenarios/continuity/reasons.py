@@ -10,7 +10,7 @@ from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
-from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence
+from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence, LinkChange
 
 MOVES_WITHIN = 10.0
 """Seconds after an event in which a load balancer may move its VIP, if there is no promised bound. MetalLB in layer 2
@@ -32,6 +32,10 @@ EARLY = 0.5
 CLOSE = 0.5
 """Seconds before and after a break in which new connections show where the VIP was. One of MetalLB's was at another
 node for 0.4 s while a pod became unready (2026-11-24), and what was open at the first node was reset."""
+
+IN_ORDER = 0.1
+"""Seconds by which the prober may tell what the kernel told it in another order: the VIP's new link address, the last
+answer before it, and the break after it. In nine runs the break came 3 ms later at least (2026-11-27)."""
 
 MOST_TURNS = 0.1
 """The share of new connections that went to another node than the one before, at most, where a load balancer uses one
@@ -56,10 +60,13 @@ def taker(seen: ContinuityEvidence, pod_node: str, source: str, local: bool) -> 
 def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
     """The node that had received a connection, and the one that receives new ones after the break; empty if unknown.
 
+    The client's neighbour table shows it, where the VIP is on the client's own link. Elsewhere new connections do.
     The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time. Where
     it uses one at a time, the VIP was at another node if the last new connection before the break and the first one
     after it went there, even if it came back soon.
     """
+    if shown := by_links(seen, check, broken):
+        return shown
     local = check.subject.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
     stream = seen.streams.get((check.subject.way, check.subject.family))
@@ -73,6 +80,27 @@ def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> 
     in_time = [each for each in answered if each.ended <= since + AFTER] or answered[:1]
     nodes = [taker(seen, each.node, each.source, local) for each in in_time[:FIRST]]
     return before, before if before in nodes else next(iter(nodes), "")
+
+
+def by_links(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str] | None:
+    """The nodes to which the client's frames went before a connection broke, and as it broke.
+
+    They differ however short the VIP was at the second node. None if the neighbour table had no entry of the VIP.
+    """
+    told = seen.links.get((check.subject.way, check.subject.family), ())
+    before = [each for each in told if each.at < broken.since - IN_ORDER]
+    if not before:
+        return None
+    links = {each.link: _holder(seen, each) for each in told}
+    last = before[-1].link
+    moved = [each.link for each in told[len(before) :] if each.at <= broken.at + IN_ORDER and each.link != last]
+    return links[last], links[moved[0] if moved else last]
+
+
+def _holder(seen: ContinuityEvidence, change: LinkChange) -> str:
+    """The node that has a link address, or else the link address."""
+    owners = (seen.owner(parse_address(each)) for each in change.addresses)
+    return next(filter(None, owners), f"with link address {change.link}")
 
 
 def _around(seen: ContinuityEvidence, stream: Stream, broken: Break, local: bool) -> str:
@@ -92,7 +120,12 @@ def _around(seen: ContinuityEvidence, stream: Stream, broken: Break, local: bool
 
 
 def hides_its_node(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> bool:
-    """Whether pods of several nodes see the client's own address by turns: the node with the VIP does not show."""
+    """Whether pods of several nodes see the client's own address by turns, so that the node of the VIP does not show.
+
+    In the client's neighbour table it does.
+    """
+    if by_links(seen, check, broken):
+        return False
     stream = seen.streams.get((check.subject.way, check.subject.family))
     around = stream.view(broken.sample.started - AFTER, broken.sample.started + AFTER) if stream else []
     nodes = [each.node for each in around if each.answered and parse_address(each.source) in seen.own]

@@ -206,7 +206,7 @@ class Gathering:
                 self._of_balancer(),
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
                 PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._held(watching),
-                *min(self._uncounted.values(), default=(0.0, "")),
+                *min(self._uncounted.values(), default=(0.0, "")), links=streams.links,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 from esipp.base.clock import Clock
 from esipp.checks.continuity import Way
-from esipp.checks.model import Family, Protocol
+from esipp.checks.model import Balancer, Family, Protocol
 from esipp.checks.stream import RECOVERS, TIMEOUT, Reuse, StreamKind
 from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.streams import PATIENCE, Sample, Stream, read_request
+from esipp.probing.jobs import Job
 from esipp.probing.prober import Line, Prober
-from esipp.probing.traffic import FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
-from esipp.scenarios.continuity.evidence import Asked, Exchange, Sent
+from esipp.probing.traffic import ENDLESS, FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
+from esipp.scenarios.continuity.evidence import Asked, Exchange, LinkChange, Sent
 
 PACE = Pace(0.1, TIMEOUT)
 """New connections on a way, and requests to the control listener."""
@@ -67,6 +68,7 @@ class Streams:
         self.targets = targets
         self.streams: dict[Asked, Stream] = {}
         self.lasting: dict[Asked, list[Exchange]] = {}
+        self.links: dict[Asked, list[LinkChange]] = {}
         self.health: dict[Family, dict[str, Stream]] = {}
         self.control: dict[Family, Stream] = {}
         self.others: dict[tuple[str, Family], Stream] = {}
@@ -95,6 +97,9 @@ class Streams:
             for number in range(LASTING):
                 job = steady(f"{name} lasting {number}", "lasting", target, LASTING_PACE)
                 traffic.follow(job, self._take(number, kept))
+            if way.by == Balancer.DEFAULT.value:
+                job = Job(f"{name} link", "neighbour", target.host, 0, ENDLESS, 0.0)
+                traffic.follow(job, self._take_link(self.links.setdefault((way, family), [])))
         for family, nodes in self.targets.health.items():
             self.health[family] = {
                 node: traffic.check_health(f"health check of {node} {family.value}", target, HEALTH_PACE)
@@ -236,5 +241,14 @@ class Streams:
             lost = line.get("lost")
             number = (job, int(line.get("connection") or 0))
             kept.append(Exchange(number, read_request(line, ours), None if lost is None else ours(float(lost))))
+
+        return take
+
+    def _take_link(self, kept: list[LinkChange]) -> Callable[[Line], None]:
+        ours = self._traffic.clock.ours
+
+        def take(line: Line) -> None:
+            if line["outcome"] == "answered":
+                kept.append(LinkChange(ours(float(line["started"])), str(line["link"]), tuple(line["addresses"])))
 
         return take

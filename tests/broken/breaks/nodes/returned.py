@@ -24,6 +24,7 @@ from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
 from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
 
 AT_NODE, AT_OWN_VIP = Way(NODEPORT, TrafficPolicy.LOCAL), Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
+AT_CLUSTER_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.CLUSTER)
 THROUGH_NODE = Way(NODEPORT, TrafficPolicy.CLUSTER)
 EMPTY = 5.0
 """Seconds without Services: a connection is lost if its first SYN and two more are."""
@@ -67,25 +68,42 @@ def rewritten_once_restarted(what: Disruption, way: Way) -> Apply:
     return apply
 
 
-@contextmanager
-def gone_once_restarted(nodes: Nodes) -> Iterator[Placed]:
-    """A node without endpoints has no Services for some seconds from the restart of the network add-on's agents on."""
-    placed, mark, is_so = Placed(), new_mark(), restarted(nodes, Disruption.NETWORK_AGENT)
+def wrong_once_restarted(what: Disruption, way: Way, made: Callable[[Nodes, Json], Iterator[Rule]]) -> Apply:
+    """Rules are in effect for some seconds from the restart of an agent on; ``made`` makes them for a way's Service."""
 
-    def work(ended: Event) -> None:
-        live = set_up_run(nodes, {service_name(THROUGH_NODE)}, ended)
-        while live is not None and not ended.wait(LOOKS):
-            if is_so():
-                (port,) = live.service(service_name(THROUGH_NODE))["spec"]["ports"]
-                placed.at = time.time()
-                for_a_moment([*_without(port, nodes.bare)], EMPTY, mark)
-                return
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        placed, mark, is_so = Placed(), new_mark(), restarted(nodes, what)
 
-    try:
-        with in_background(work):
-            yield placed
-    finally:
-        nodes.take_away(mark)
+        def work(ended: Event) -> None:
+            live = set_up_run(nodes, {service_name(way)}, ended)
+            while live is not None and not ended.wait(LOOKS):
+                if is_so():
+                    placed.at = time.time()
+                    for_a_moment([*made(nodes, live.service(service_name(way)))], EMPTY, mark)
+                    return
+
+        try:
+            with in_background(work):
+                yield placed
+        finally:
+            nodes.take_away(mark)
+
+    return apply
+
+
+def resetting(_: Nodes, service: Json) -> Iterator[Rule]:
+    """All nodes reset what is open through a VIP."""
+    (port,) = service["spec"]["ports"]
+    for vip in vips(service):
+        own = (*came_by(port, port["port"], vip), "--ctdir", "ORIGINAL", "--ctstate", "ESTABLISHED")
+        yield Rule(family_of(vip), "FORWARD", (*own, "--jump", "REJECT", "--reject-with", "tcp-reset"), (), "filter")
+
+
+def without(nodes: Nodes, service: Json) -> Iterator[Rule]:
+    """The node without endpoints has no Service at its nodePort."""
+    (port,) = service["spec"]["ports"]
+    yield from _without(port, nodes.bare)
 
 
 def _without(port: Json, node: str) -> Iterator[Rule]:
@@ -262,11 +280,23 @@ BREAKS = (
         "a node drops new connections to a nodePort, and resets open ones, for five seconds from the restart of the "
         "network add-on's agent on another node on",
         run_of(Phase.NETWORK_AGENT),
-        gone_once_restarted,
+        wrong_once_restarted(Disruption.NETWORK_AGENT, THROUGH_NODE, without),
         lambda check: of_phase(
             check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
         ),
         names="flushes connection tracking|a node drops a connection",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "connections-reset-after-a-restart-of-the-speaker",
+        Group.NODES,
+        "nodes reset open connections through the VIP of a Cluster Service for five seconds from the restart of a "
+        "speaker on",
+        run_of(Phase.SPEAKER),
+        wrong_once_restarted(Disruption.SPEAKER, AT_CLUSTER_VIP, resetting),
+        lambda check: of_phase(check, Phase.SPEAKER, AT_CLUSTER_VIP, What.LASTING),
+        names="flushes connection tracking",
         may=by_chance,
         at_once=False,
     ),
