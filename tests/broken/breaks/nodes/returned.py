@@ -92,12 +92,13 @@ def wrong_once_restarted(what: Disruption, way: Way, made: Callable[[Nodes, Json
     return apply
 
 
-def resetting(_: Nodes, service: Json) -> Iterator[Rule]:
+def resetting(nodes: Nodes, service: Json) -> Iterator[Rule]:
     """All nodes reset what is open through a VIP."""
-    (port,) = service["spec"]["ports"]
+    (port,), everywhere = service["spec"]["ports"], tuple(nodes.containers)
+    reset = ("--jump", "REJECT", "--reject-with", "tcp-reset")
     for vip in vips(service):
         own = (*came_by(port, port["port"], vip), "--ctdir", "ORIGINAL", "--ctstate", "ESTABLISHED")
-        yield Rule(family_of(vip), "FORWARD", (*own, "--jump", "REJECT", "--reject-with", "tcp-reset"), (), "filter")
+        yield Rule(family_of(vip), "FORWARD", (*own, *reset), everywhere, "filter")
 
 
 def without(nodes: Nodes, service: Json) -> Iterator[Rule]:
