@@ -24,7 +24,7 @@ from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.rendering.html import blocks
 from esipp.scenarios.api.judge import ApiEvidence
-from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Window
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, LinkChange, Window
 from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
 from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
@@ -165,6 +165,11 @@ def continuity(causes: tuple[float, ...] = (210.0,), late: float = 216.0) -> Evi
         marks=[Mark(0.0, "ready", "p"), Mark(0.0, "slice-ready", "p", "IPv4")],
         nodes={"p": "node-a"},
         steers={way: [Steer(212.5, "IPv4", ("node-b",), "unhealthy")] for way in ways if way.by != "default"},
+        links={
+            of: [LinkChange(199.0, "02:00:00:00:00:0a"), LinkChange(212.5, "02:00:00:00:00:0b")]
+            for way, of in ways.items()
+            if way.by == "default"
+        },
         checking=Checking(1.0, 2),
         serves=7,
         own=frozenset({own}),

@@ -796,14 +796,16 @@ def test_at_rest_a_way_that_loses_more_than_its_controls_is_found() -> None:
     )
 
 
-def answered_late(seen: ContinuityEvidence, seconds: float) -> ContinuityEvidence:
+def answered_late(
+    seen: ContinuityEvidence, seconds: float, change: Callable[[Sample], Sample] = lost
+) -> ContinuityEvidence:
     """The same, where node ``a`` says 503 so long after its pod was deleted, and requests are lost for that."""
     ends = next(m.at for m in seen.marks if m.what == "deleting" and m.at > BEGAN[ROLLING])
     late = [
         s._replace(outcome="200") if ends <= s.started < ends + seconds else s for s in seen.health[FAMILY]["a"].samples
     ]
     seen = replace(seen, health={FAMILY: {**seen.health[FAMILY], "a": Stream("a", 0.1, late)}})
-    return changed(seen, ECMP, ends + SERVES + 0.3, lost, count=3)
+    return changed(seen, ECMP, ends + SERVES + 0.3, change, count=3)
 
 
 def test_a_node_that_says_503_too_late_is_reported_and_ours_only_if_all_machines_were_slow() -> None:
@@ -816,6 +818,28 @@ def test_a_node_that_says_503_too_late_is_reported_and_ours_only_if_all_machines
     assert said.status is Status.INCONCLUSIVE
     assert "controls with no service in the way took 1.0" in said.reason
     assert verdict(busy(seen, ends + 3.0, 1.0, "a"), check_id(ROLLING, ECMP, "no-loss")).status is Status.FAIL
+
+
+def refused(sample: Sample) -> Sample:
+    return Sample(sample.seq, sample.started, sample.started + 0.001, "refused")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "change", "is_late"),
+    [
+        (7.3, lost, True),
+        (7.3, refused, True),  # the last requests of the node that said 503 too late
+        (7.3, lambda s: s._replace(outcome="invalid", pod="", node="", source=""), False),
+        (1.0, lost, True),
+        (1.0, refused, False),  # it said so in time
+    ],
+)
+def test_on_an_overloaded_machine_what_a_node_refused_is_late_if_it_said_503_too_late(
+    seconds: float, change: Callable[[Sample], Sample], is_late: bool
+) -> None:
+    name = check_id(ROLLING, ECMP, "no-loss")
+    decided = Judge(answered_late(world(), seconds, change)).decide(next(check for check in CHECKS if check.id == name))
+    assert (decided.status, decided.late) == (Status.FAIL, is_late)
 
 
 # ------------------------------------------------------------------------------------------------ back to Local, soon

@@ -201,6 +201,13 @@ def test_continuity_in_words_and_against_the_budget() -> None:
     assert "2.00 to 6.00" in said
 
 
+def test_a_vip_that_goes_to_another_node_is_marked() -> None:
+    seen = continuity()["continuity"]
+    assert len(drawn({"continuity": seen})) > len(drawn({"continuity": replace(seen, links={})}))
+    first_alone = {of: told[:1] for of, told in seen.links.items()}
+    assert drawn({"continuity": replace(seen, links=first_alone)}) == drawn({"continuity": replace(seen, links={})})
+
+
 def test_a_gap_ends_where_nothing_is_missed_for_long_or_something_else_is_done() -> None:
     assert "2.00 to 4.00" in drawn(continuity(late=217.0))
     assert "2.00 to 3.20" in drawn(continuity((210.0, 213.25), late=217.0))

@@ -16,7 +16,16 @@ from esipp.judging.statistics import power
 from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.endpoint_change import judge as judging
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
-from esipp.scenarios.endpoint_change.evidence import LEAST_P, LEAST_POWER, UNEVEN, Counted, Health, Moved, Result
+from esipp.scenarios.endpoint_change.evidence import (
+    FOR_POWER,
+    LEAST_P,
+    LEAST_POWER,
+    UNEVEN,
+    Counted,
+    Health,
+    Moved,
+    Result,
+)
 from esipp.scenarios.endpoint_change.health_probes import observe
 from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.sections import summary
@@ -357,11 +366,16 @@ def test_balance_is_per_node(case: str) -> None:
     decision = Judge(result).decide(check(What.BALANCE))
     assert (decision.status, decision.evidence) == (status, seen)
     assert decision.late or status is Status.INCONCLUSIVE, "nodes that answer late get less"
+    assert status is not Status.INCONCLUSIVE or decision.reason == (
+        "400 connections are too few: a power of 0.95 at 55:45 needs 2463"
+    )
     assert "the power to detect a split of 55:45 is" in decision.sees
 
 
 def test_so_many_connections_are_made_as_the_power_needs() -> None:
     assert power(CONNECTIONS, LEAST_P, UNEVEN) > LEAST_POWER > power(420, LEAST_P, UNEVEN)
+    assert all(power(FOR_POWER + more, LEAST_P, UNEVEN) >= LEAST_POWER for more in range(CONNECTIONS - FOR_POWER))
+    assert power(FOR_POWER - 1, LEAST_P, UNEVEN) < LEAST_POWER
     assert power(420, LEAST_P, 0.6) == pytest.approx(0.77, abs=0.01)
 
 

@@ -259,6 +259,8 @@ class Judge:
         reason += f"; {late.words}" if late else ""
         # A proxy resets a client's connection when its own, to a node, is not accepted in time.
         in_vain = {"timeout", "reset"} if check.subject.way.by in PROXIES else {"timeout"}
+        # A node that said 503 too late had its last requests refused (two, at 20 tasks per core: docs/soak.md, run 87).
+        in_vain |= {"refused", "reset"} if late else set()
         few_late = few(len(lost), len(samples)) and {sample.outcome for sample in lost} <= in_vain
         evidence = REHASHED if rehashed else "lost"
         return Decision(

@@ -334,7 +334,7 @@ def _zoom(seen: Evidence, at: int, window: Window, here: Sequence[WayInPhase]) -
         if gap is not None and gap.seconds:
             drawing.line((scale(gap.first - begin), y + 15), (scale(gap.last - begin), y + 15), stroke=INK, wide=2)
             drawing.text(scale.right + 4, y + 12, f"{gap.seconds:.2f} s", size=10)
-        moves = [t - begin for t in _steers(seen, way) if scale.within(t - begin)]
+        moves = [t - begin for t in _moves(seen, way) if scale.within(t - begin)]
         drawing.signs(((scale(t), y + 4) for t in moves), "v", stroke=ACCENT)
         span = f"{number(gap.first - begin)} to {number(gap.last - begin)}" if gap else number(None)
         rows.append([way.name, way.requests, way.lost, way.late, way.longest, span, way.broken])
@@ -356,11 +356,15 @@ def _zoom(seen: Evidence, at: int, window: Window, here: Sequence[WayInPhase]) -
     words = (
         f"{window.words or window.trouble}. Numbered lines: actions. Tall stroke: lost. Short stroke: "
         "late. Diamond: wrong answer. Cross: an established connection that broke, or whose pod ended. A bar below "
-        "marks the longest gap, with its length. A triangle: the reference load balancer reported other nodes in use."
+        "marks the longest gap, with its length. A triangle: the load balancer went to other nodes, as the reference "
+        "load balancer reported, or as the link address of the VIP showed."
     )
     return Figure(drawing, words), Fold("Numbers", (Table.of(head, rows),))
 
 
-def _steers(seen: Evidence, way: WayInPhase) -> list[float]:
-    found = ((of, steers) for of, steers in seen.seen.steers.items() if of.slug == way.way)
-    return [each.at for _, steers in found for each in steers if each.family == way.family]
+def _moves(seen: Evidence, way: WayInPhase) -> list[float]:
+    """When a load balancer went to other nodes."""
+    steers = ((of, steers) for of, steers in seen.seen.steers.items() if of.slug == way.way)
+    links = (told for (of, family), told in seen.seen.links.items() if (of.slug, family.value) == (way.way, way.family))
+    reported = [each.at for _, steers in steers for each in steers if each.family == way.family]
+    return reported + [each.at for told in links for each in told[1:]]

@@ -18,6 +18,9 @@ LEAST_P = 0.001
 LEAST_POWER, UNEVEN = 0.95, 0.55
 """The power with which the test must tell a split of 55:45 from an equal one, or no split passes."""
 
+FOR_POWER = 2463
+"""Connections from which on it has this power (exact binomial test at ``LEAST_P``)."""
+
 RIGHT = "503"
 MOST_NAMED = 5
 

@@ -32,6 +32,7 @@ from esipp.judging.timeline.sources import Sourced, Sources, sources
 from esipp.judging.timeline.streams import Stream, prober_failed, probing_paused
 from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change.evidence import (
+    FOR_POWER,
     LEAST_P,
     LEAST_POWER,
     MOST_NAMED,
@@ -525,8 +526,7 @@ class Judge:
         )
         fair = counted.p_value >= LEAST_P
         if fair and counted.power < LEAST_POWER:
-            why = f"{counted.total} connections are too few: the power at 55:45 is {counted.power:.2f} instead of "
-            why += f"{LEAST_POWER}"
+            why = f"{counted.total} connections are too few: a power of {LEAST_POWER} at 55:45 needs {FOR_POWER}"
             return Decision(Status.INCONCLUSIVE, expected, said, why, tally=dict(counted.nodes), sees=sees)
         reason = "" if fair else f"chance causes such an uneven split in less than 1 of {1 / LEAST_P:.0f} runs"
         weighed = counted.p_value_weighed
