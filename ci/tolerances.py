@@ -216,9 +216,10 @@ UNDECIDED = (
         ("balancer-slow-beside-a-health-check-that-lies-once",),
     ),
     Tolerance(
-        "A connection that breaks while the speaker restarts, where the VIP is not on the client's own link",
-        "The speaker may claim the VIP for a moment, which only the client's neighbour table shows. New connections "
-        "show no move, or pods of several nodes see the client's own address by turns.",
+        "A connection that breaks while the speaker restarts, if the client's neighbour table has no node for the VIP",
+        "The speaker may claim the VIP for a moment, which only that table shows; it has no node where the VIP is "
+        "behind a router or a cloud's load balancer. New connections show no move, or pods of several nodes see the "
+        "client's own address by turns.",
         "A node that breaks open connections at that moment.",
     ),
     Tolerance(

@@ -27,7 +27,7 @@ class Job:
             to any server; the results contain the whole answer as ``response``. ``lasting``: exchanges with the raw TCP
             port of an echo server over one connection, or a new one if it is lost. ``bulk``: ``size`` bytes
             to the raw TCP port of an echo server, which come back. ``resolve``: a DNS lookup. ``neighbour``: no
-            probes, but a result for each link address that frames to ``host`` go to (``follow_link``).
+            probes, but a result for each link address to which the client's frames to ``host`` go (ARP, NDP).
         host: a literal address; for ``resolve`` the name.
         port: 0 for ``resolve`` and ``neighbour``.
         timeout: timeout of a probe in seconds.

@@ -1090,7 +1090,7 @@ class Neighbours:
         self.prober = prober
         self.links: dict[str, str] = {}
         self.whole = False  # has been read once; then a link address is told with all that have it
-        self.jobs: dict[str, tuple[Job, str]] = {}  # by id, with the link address that it told last
+        self.jobs: dict[str, tuple[Job, str, list[str]]] = {}  # by id, with what it told last
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
         try:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -1107,9 +1107,9 @@ class Neighbours:
         self.sock.send(head + body)
 
     def follow(self, job: Job) -> None:
-        """Tell the link address of the job's host, now if it is known, and whenever it becomes another one."""
-        self.jobs[job.id] = (job, "")
-        self._look(job.target[0])
+        """Tell the link address of the job's host and who else has it: now if it is known, and if that changes."""
+        self.jobs[job.id] = (job, "", [])
+        self._look(self.links.get(job.target[0], ""))
 
     def ready(self, _mask: int) -> None:
         """Take what the kernel tells."""
@@ -1126,21 +1126,23 @@ class Neighbours:
             for kind, address, link in neighbour_messages(data):
                 if kind == NLMSG_DONE:
                     self.whole = True
-                    for host in {job.target[0] for job, _ in self.jobs.values()}:
-                        self._look(host)
+                    for each in {*self.links.values()}:
+                        self._look(each)
                 elif link:
                     self.links[address] = link
-                    self._look(address)
+                    self._look(link)
                 else:
                     self.links.pop(address, None)
 
-    def _look(self, address: str) -> None:
-        link = self.links.get(address, "")
-        for job, told in list(self.jobs.values()):
-            if not self.whole or not link or job.target[0] != address or told == link:
+    def _look(self, link: str) -> None:
+        for job, told, known in list(self.jobs.values()):
+            host = job.target[0]
+            if not self.whole or not link or self.links.get(host) != link:
                 continue
-            self.jobs[job.id] = (job, link)
-            others = sorted(each for each, of in self.links.items() if of == link and each != address)
+            others = sorted(each for each, of in self.links.items() if of == link and each != host)
+            if told == link and set(others) <= set(known):
+                continue
+            self.jobs[job.id] = (job, link, others)
             self.prober.say(self.result(job, link, others))
             job.finished += 1
             if job.finished == job.count:

@@ -85,7 +85,7 @@ MOVED_VIP = KnownDifference(
     "know established connections",
     references=(METALLB_LAYER_2,),
     by_chance=True,
-    evidence="The client's neighbour table shows the move. Where the VIP is not on its link, another node accepted new "
+    evidence="The client's neighbour table shows the move. Where it has no node for the VIP, another node accepted new "
     "connections right after the break. Something changed on one of the two nodes, and the break came within the load "
     "balancer's bound after that, or within 10 s.",
     hides="A VIP that changes its node for another reason within that time.",

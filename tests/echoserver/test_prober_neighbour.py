@@ -85,6 +85,18 @@ def test_an_entry_that_comes_back_as_it_was_is_no_change(lab: Lab) -> None:
     assert lab.told(job, 1)["link"] == SECOND
 
 
+def test_further_addresses_of_the_link_address_are_told(lab: Lab) -> None:
+    lab.put(VIPS["ipv4"], FIRST)
+    job = lab.follow(VIPS["ipv4"])
+    lab.told(job, 0)
+    lab.put("192.0.2.77", SECOND)
+    lab.space.ip("neigh", "del", NODES[FIRST], "dev", "wire")
+    lab.put(NODES[FIRST], FIRST)  # known before
+    lab.put("192.0.2.78", FIRST)
+    again = lab.told(job, 1)
+    assert (again["link"], again["addresses"]) == (FIRST, [NODES[FIRST], "192.0.2.78"])
+
+
 def test_it_is_done_after_its_count_and_when_it_is_cancelled(lab: Lab) -> None:
     lab.put(VIPS["ipv4"], FIRST)
     once, for_ever = lab.follow(VIPS["ipv4"], count=1), lab.follow(VIPS["ipv4"])

@@ -680,6 +680,23 @@ def test_the_neighbour_table_excuses_nothing_at_rest() -> None:
     assert "the VIP moved from node a to node c, and no action of the scenario explains that" in said.reason
 
 
+def test_a_link_address_of_no_node_says_nothing_about_the_vip() -> None:
+    """A router's, or a cloud's load balancer's: behind it, the VIP goes to another node unseen."""
+    at = moment(Phase.FLAPS, 1.2)
+    router = {key(OWN): [LinkChange(0.0, "02:00:00:00:00:fe", ("192.0.2.254",))]}
+    check = check_id(Phase.FLAPS, OWN, "lasting")
+    assert statuses(replace(there_and_back(world(), at, 0.0, 0.1), links=router))[check] is Status.KNOWN
+    assert statuses(linked(there_and_back(world(), at, 0.0, 0.1), (0.0, "a")))[check] is Status.FAIL
+
+
+def test_a_node_may_turn_out_later_to_have_the_link_address() -> None:
+    at = moment(Phase.FLAPS, 1.2)
+    told = [LinkChange(0.0, LINKS["a"]), LinkChange(0.1, LINKS["a"], (ADDRESS["a"],))]
+    seen = replace(there_and_back(world(), at), links={key(OWN): told})
+    said = verdict(seen, check_id(Phase.FLAPS, OWN, "lasting"))
+    assert "the VIP stayed on node a" in said.reason
+
+
 def test_a_link_address_of_no_known_node_is_named_itself() -> None:
     at = moment(Phase.FLAPS, 1.2)
     told = [LinkChange(0.0, LINKS["a"], (ADDRESS["a"],)), LinkChange(at - 0.05, "02:00:00:00:00:99")]

@@ -34,7 +34,8 @@ class Exchange(NamedTuple):
 class LinkChange(NamedTuple):
     """The client's frames to a VIP go to this link address since ``at``, as its neighbour table says (ARP, NDP).
 
-    ``addresses`` are others that have the link address, such as those of the node that announces the VIP.
+    ``addresses`` are others that have the link address, such as those of the node that announces the VIP. When more of
+    them are known, the same link address comes again.
     """
 
     at: float

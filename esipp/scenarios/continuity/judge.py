@@ -46,8 +46,8 @@ BUSY = 5.0
 """Seconds before a VIP moves in which starved nodes may have taken each other for dead."""
 
 UNSHOWN = (
-    "the VIP is not on the client's own link, so a short move to another node does not show: what was done may have "
-    "moved it, which breaks open connections"
+    "the client's neighbour table has no node for the VIP, so a short move to another node does not show: what was "
+    "done may have moved it, which breaks open connections"
 )
 
 ENDED = 1.5
@@ -260,7 +260,7 @@ class Judge:
         # A proxy resets a client's connection when its own, to a node, is not accepted in time.
         in_vain = {"timeout", "reset"} if check.subject.way.by in PROXIES else {"timeout"}
         # A node that said 503 too late had its last requests refused (two, at 20 tasks per core: docs/soak.md, run 87).
-        in_vain |= {"refused", "reset"} if late else set()
+        in_vain |= {"refused"} if late else set()
         few_late = few(len(lost), len(samples)) and {sample.outcome for sample in lost} <= in_vain
         evidence = REHASHED if rehashed else "lost"
         return Decision(

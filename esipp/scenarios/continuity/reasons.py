@@ -85,7 +85,8 @@ def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> 
 def by_links(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str] | None:
     """The nodes to which the client's frames went before a connection broke, and as it broke.
 
-    They differ however short the VIP was at the second node. None if the neighbour table had no entry of the VIP.
+    They differ however short the VIP was at the second node. None if the neighbour table had no entry of the VIP, or
+    one that is no node's: behind a router or a cloud's load balancer, a VIP changes its node unseen.
     """
     told = seen.links.get((check.subject.way, check.subject.family), ())
     before = [each for each in told if each.at < broken.since - IN_ORDER]
@@ -93,14 +94,18 @@ def by_links(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) ->
         return None
     links = {each.link: _holder(seen, each) for each in told}
     last = before[-1].link
+    if not links[last]:
+        return None
     moved = [each.link for each in told[len(before) :] if each.at <= broken.at + IN_ORDER and each.link != last]
-    return links[last], links[moved[0] if moved else last]
+    if not moved:
+        return links[last], links[last]
+    return links[last], links[moved[0]] or f"with link address {moved[0]}"
 
 
 def _holder(seen: ContinuityEvidence, change: LinkChange) -> str:
-    """The node that has a link address, or else the link address."""
+    """The node that has a link address; empty if it is not known."""
     owners = (seen.owner(parse_address(each)) for each in change.addresses)
-    return next(filter(None, owners), f"with link address {change.link}")
+    return next(filter(None, owners), "")
 
 
 def _around(seen: ContinuityEvidence, stream: Stream, broken: Break, local: bool) -> str:

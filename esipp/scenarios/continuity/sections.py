@@ -1,6 +1,7 @@
 """What reports show of continuity: phases and ways in, the evidence of each action, the longest gaps. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from esipp.base.document import MISSING, Block, Cell, Figure, Fold, Pairs, Section, Strong, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
@@ -367,4 +368,4 @@ def _moves(seen: Evidence, way: WayInPhase) -> list[float]:
     steers = ((of, steers) for of, steers in seen.seen.steers.items() if of.slug == way.way)
     links = (told for (of, family), told in seen.seen.links.items() if (of.slug, family.value) == (way.way, way.family))
     reported = [each.at for _, steers in steers for each in steers if each.family == way.family]
-    return reported + [each.at for told in links for each in told[1:]]
+    return reported + [after.at for told in links for before, after in pairwise(told) if before.link != after.link]
