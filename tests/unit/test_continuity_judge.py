@@ -697,6 +697,21 @@ def test_a_node_may_turn_out_later_to_have_the_link_address() -> None:
     assert "the VIP stayed on node a" in said.reason
 
 
+@pytest.mark.parametrize(
+    ("phase", "status"),
+    [(Phase.DELETED, Status.KNOWN), (Phase.FLAPS, Status.FAIL)],
+    ids=["moved in an earlier phase", "moved in this one, for no reason"],
+)
+def test_a_connection_may_outlive_a_move_of_the_vip_and_break_later(phase: Phase, status: Status) -> None:
+    """The VIP's new node forwarded to the first one what it did not know, for 91 s (kind-nftables, 2026-11-27)."""
+    at = moment(Phase.FLAPS, 1.2)
+    moved = at - 0.9 if phase is Phase.FLAPS else moment(phase, 3.0)
+    seen = replace(there_and_back(world(), at), marks=[])
+    said = verdict(linked(seen, (0.0, "a"), (moved, "c")), check_id(Phase.FLAPS, OWN, "lasting"))
+    assert said.status is status
+    assert ("the connection was still answered through its first node" in said.observed) is (status is Status.KNOWN)
+
+
 def test_a_link_address_of_no_known_node_is_named_itself() -> None:
     at = moment(Phase.FLAPS, 1.2)
     told = [LinkChange(0.0, LINKS["a"], (ADDRESS["a"],)), LinkChange(at - 0.05, "02:00:00:00:00:99")]

@@ -311,6 +311,12 @@ def test_where_the_frames_to_the_own_vip_go_is_followed() -> None:
     link.says(0, 10.0, link="02:00:00:00:00:01", addresses=["192.0.2.1"])
     link.says(1, 11.0, "error", link="", addresses=[])
     assert streams.links == {(way, Family.IPV4): [LinkChange(10.0, "02:00:00:00:00:01", ("192.0.2.1",))]}
+    for seq in range(13):
+        streams.streams[way, Family.IPV4].add(Sample(seq, 12 + seq / 10, 12 + seq / 10, "answered", "p", "n", STRANGER))
+    link.says(2, 12.0, link="02:00:00:00:00:01", addresses=["192.0.2.1", "192.0.2.7"])  # no move
+    assert streams.unsettled(13.3, [(way, Family.IPV4)]) == []
+    link.says(3, 12.1, link="02:00:00:00:00:02", addresses=["192.0.2.2"])
+    assert streams.unsettled(13.3, [(way, Family.IPV4)]) == ["default.local IPv4"]
     streams.stop()
     assert link.cancelled
 

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -41,6 +42,11 @@ class LinkChange(NamedTuple):
     at: float
     link: str
     addresses: tuple[str, ...] = ()
+
+
+def moves(told: Sequence[LinkChange]) -> list[LinkChange]:
+    """Those at which the link address became another one."""
+    return [after for before, after in pairwise(told) if before.link != after.link]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.judging.topology import parse_address
-from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence, LinkChange
+from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence, LinkChange, moves
 
 MOVES_WITHIN = 10.0
 """Seconds after an event in which a load balancer may move its VIP, if there is no promised bound. MetalLB in layer 2
@@ -93,13 +93,47 @@ def by_links(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) ->
     if not before:
         return None
     links = {each.link: _holder(seen, each) for each in told}
+    home = _through(seen, check, broken)
+    until = [each for each in told if each.at < broken.since]
+    if links[until[-1].link] == home:
+        before = until
     last = before[-1].link
     if not links[last]:
         return None
+    if home not in ("", links[last]):
+        return home, links[last]
     moved = [each.link for each in told[len(before) :] if each.at <= broken.at + IN_ORDER and each.link != last]
     if not moved:
         return links[last], links[last]
     return links[last], links[moved[0]] or f"with link address {moved[0]}"
+
+
+def _through(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
+    """The node through which a connection was answered last; empty if that is not known."""
+    if not broken.source:
+        return ""
+    node = seen.owner(parse_address(broken.source))
+    return node or (seen.nodes.get(broken.pod, "") if check.subject.way.local else "")
+
+
+def _outlived(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
+    """That a connection was answered through its node after an earlier phase had moved the VIP away, as text.
+
+    The VIP's new node had forwarded to the first one what it did not know, on kind for up to two minutes (2026-11-27).
+    Nobody promises that. Empty if it was answered through the node that had the VIP.
+    """
+    shown, home = by_links(seen, check, broken), _through(seen, check, broken)
+    told = moves(seen.links.get((check.subject.way, check.subject.family), ()))
+    since = max((each.at for each in told if each.at < broken.since), default=None)
+    if not shown or since is None or home in ("", shown[1]) or seen.phase_of(since, since) is check.subject.phase:
+        return ""
+    held = [each for each in told if each.at == since]
+    if _holder(seen, held[0]) == home:
+        return ""
+    return (
+        f"the VIP had moved from node {home} to node {shown[1]} {broken.at - since:.1f} s before, in an earlier phase; "
+        "the connection was still answered through its first node"
+    )
 
 
 def _holder(seen: ContinuityEvidence, change: LinkChange) -> str:
@@ -162,7 +196,7 @@ def why_moved(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -
         if at - EARLY <= broken.at and broken.since <= at + (max(leaves, MOVES_WITHIN) if comes else leaves)
     ]
     if not found:
-        return ""
+        return _outlived(seen, check, broken)
     at, words = max(found)
     return f"the VIP moved from node {before} to node {after} {max(0.0, broken.at - at):.1f} s after {words}"
 

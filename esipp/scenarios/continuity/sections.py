@@ -1,7 +1,6 @@
 """What reports show of continuity: phases and ways in, the evidence of each action, the longest gaps. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from esipp.base.document import MISSING, Block, Cell, Figure, Fold, Pairs, Section, Strong, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, staggered
@@ -12,7 +11,7 @@ from esipp.checks.model import Family
 from esipp.judging.promise import Bound
 from esipp.judging.showing import attempted, headed, health_strip, shorten
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window, moves
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.windows import LEFT, Evidence, Judged, WayInPhase, judged, key, mark, ways
 
@@ -335,8 +334,8 @@ def _zoom(seen: Evidence, at: int, window: Window, here: Sequence[WayInPhase]) -
         if gap is not None and gap.seconds:
             drawing.line((scale(gap.first - begin), y + 15), (scale(gap.last - begin), y + 15), stroke=INK, wide=2)
             drawing.text(scale.right + 4, y + 12, f"{gap.seconds:.2f} s", size=10)
-        moves = [t - begin for t in _moves(seen, way) if scale.within(t - begin)]
-        drawing.signs(((scale(t), y + 4) for t in moves), "v", stroke=ACCENT)
+        turns = [t - begin for t in _moves(seen, way) if scale.within(t - begin)]
+        drawing.signs(((scale(t), y + 4) for t in turns), "v", stroke=ACCENT)
         span = f"{number(gap.first - begin)} to {number(gap.last - begin)}" if gap else number(None)
         rows.append([way.name, way.requests, way.lost, way.late, way.longest, span, way.broken])
         y += ZOOM_LANE
@@ -368,4 +367,4 @@ def _moves(seen: Evidence, way: WayInPhase) -> list[float]:
     steers = ((of, steers) for of, steers in seen.seen.steers.items() if of.slug == way.way)
     links = (told for (of, family), told in seen.seen.links.items() if (of.slug, family.value) == (way.way, way.family))
     reported = [each.at for _, steers in steers for each in steers if each.family == way.family]
-    return reported + [after.at for told in links for before, after in pairwise(told) if before.link != after.link]
+    return reported + [each.at for told in links for each in moves(told)]

@@ -16,7 +16,7 @@ from esipp.judging.timeline.streams import PATIENCE, Sample, Stream, read_reques
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Line, Prober
 from esipp.probing.traffic import ENDLESS, FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
-from esipp.scenarios.continuity.evidence import Asked, Exchange, LinkChange, Sent
+from esipp.scenarios.continuity.evidence import Asked, Exchange, LinkChange, Sent, moves
 
 PACE = Pace(0.1, TIMEOUT)
 """New connections on a way, and requests to the control listener."""
@@ -33,6 +33,10 @@ LASTING, LASTING_PACE = 3, Pace(0.3, TIMEOUT)
 CALM = 1.2
 """Seconds in which every request must have been answered in time for a way to be settled."""
 
+
+STILL = 3.0
+"""Seconds for which a VIP must have stayed at its node for a way to be settled. After a node's return, two of MetalLB's
+speakers took a VIP from each other every second, for five seconds (2026-11-27)."""
 
 TRANSFERS = 30.0
 """Seconds after which no further transfer begins: on a way that loses large packets, each takes its whole timeout."""
@@ -221,11 +225,12 @@ class Streams:
         return stream
 
     def unsettled(self, now: float, asked: Sequence[Asked]) -> list[str]:
-        """The names of the ways that did not answer every recent request in time."""
+        """The names of the ways that did not answer every recent request in time, or whose VIP has just moved."""
         found = []
         for key in asked:
             recent = self.streams[key].view(now - CALM - 0.25, now, now)
-            if len(recent) < CALM / PACE.every / 2 or not all(s.answered and not is_late(s) for s in recent):
+            moved = any(each.at > now - STILL for each in moves(self.links.get(key, ())))
+            if moved or len(recent) < CALM / PACE.every / 2 or not all(s.answered and not is_late(s) for s in recent):
                 found.append(self.streams[key].name)
         return found
 
