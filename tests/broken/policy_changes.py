@@ -50,6 +50,16 @@ def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
     assert not broken, broken
 
 
+@contextmanager
+def in_own_rules(nodes: Nodes, mark: str, work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """The same; all rules with this mark are gone at the end."""
+    try:
+        with in_background(work):
+            yield
+    finally:
+        nodes.take_away(mark)
+
+
 def set_up_run(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | None:
     """The test's own run, once its pods and these Services exist; None if the test ends before."""
     until = time.monotonic() + LONGEST
@@ -136,11 +146,8 @@ def after_each_change(
                     stack.enter_context(in_background(lambda _, name=name: follow(name)))
                 ended.wait(LONGEST)
 
-        try:
-            with in_background(work):
-                yield placed
-        finally:
-            nodes.take_away(mark)
+        with in_own_rules(nodes, mark, work):
+            yield placed
 
     return apply()
 

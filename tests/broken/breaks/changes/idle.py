@@ -11,7 +11,7 @@ from tests.broken.breakage import Break, Group
 from tests.broken.breaks.changes.freed import AT_NODES, run_of
 from tests.broken.breaks.delivery.streams import nft
 from tests.broken.nodes import Nodes, Placed, new_mark
-from tests.broken.policy_changes import in_background, set_up_run
+from tests.broken.policy_changes import in_own_rules, set_up_run
 
 SECONDS = 30
 FORGET = """table inet {mark} {{
@@ -42,11 +42,8 @@ def forgetting(nodes: Nodes) -> Iterator[Placed]:
                 nft(node, FORGET.format(mark=mark, port=port, seconds=SECONDS))
             placed.at = time.time()
 
-    try:
-        with in_background(work):
-            yield placed
-    finally:
-        nodes.take_away(mark)
+    with in_own_rules(nodes, mark, work):
+        yield placed
 
 
 def notices(check: Check) -> bool:

@@ -14,7 +14,7 @@ from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import DELETED, LOCAL, QUIET, by_chance, nft
 from tests.broken.nodes import Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import in_background, set_up_run
+from tests.broken.policy_changes import in_background, in_own_rules, set_up_run
 
 FORGET = """table inet {mark} {{
   set young4 {{ type ipv4_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}
@@ -41,11 +41,8 @@ def forgetting_after_seconds(nodes: Nodes) -> Iterator[Placed]:
             nft(node, FORGET.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
             placed.at = time.time()
 
-    try:
-        with in_background(work):
-            yield placed
-    finally:
-        nodes.take_away(mark)
+    with in_own_rules(nodes, mark, work):
+        yield placed
 
 
 @contextmanager

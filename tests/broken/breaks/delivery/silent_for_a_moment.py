@@ -14,7 +14,7 @@ from tests.broken.breaks.delivery.streams import by_chance
 from tests.broken.during import of_phase
 from tests.broken.matching import AT_THE_NODE, DROP
 from tests.broken.nodes import Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import for_a_moment, in_background
+from tests.broken.policy_changes import for_a_moment, in_own_rules
 
 SECONDS = 1.3
 """Linux since 6.5 sends a SYN again after one second and after two."""
@@ -41,11 +41,8 @@ def dropping(*which: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
                     for_a_moment([Rule(Family.IPV4, "PREROUTING", syn, (nodes.bare,), "mangle")], SECONDS, mark)
                     return
 
-        try:
-            with in_background(work):
-                yield placed
-        finally:
-            nodes.take_away(mark)
+        with in_own_rules(nodes, mark, work):
+            yield placed
 
     return while_rolling
 

@@ -15,7 +15,7 @@ from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_PORT, STORM, UDP_NEW,
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.matching import AT_THE_NODE, DROP
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import in_background, set_up_run
+from tests.broken.policy_changes import in_own_rules, set_up_run
 from tests.broken.shells import shell
 
 LOCAL, CLUSTER = Way(NODEPORT, TrafficPolicy.LOCAL), Way(NODEPORT, TrafficPolicy.CLUSTER)
@@ -72,11 +72,8 @@ def losing_ports_of_gone_pods(nodes: Nodes) -> Iterator[Placed]:
                 placed.at = time.time()
                 return
 
-    try:
-        with in_background(work):
-            yield placed
-    finally:
-        nodes.take_away(mark)
+    with in_own_rules(nodes, mark, work):
+        yield placed
 
 
 def nft(node: str, rules: str) -> None:

@@ -21,7 +21,7 @@ from tests.broken.during import LOOKS, in_effect, of_phase, once_so, over, resta
 from tests.broken.forwarding import handed_on
 from tests.broken.matching import DROP, MASQUERADE, came_by, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
+from tests.broken.policy_changes import for_a_moment, in_own_rules, set_up_run
 
 AT_NODE, AT_OWN_VIP = Way(NODEPORT, TrafficPolicy.LOCAL), Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
 AT_CLUSTER_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.CLUSTER)
@@ -83,11 +83,8 @@ def wrong_once_restarted(what: Disruption, way: Way, made: Callable[[Nodes, Json
                     for_a_moment([*made(nodes, live.service(service_name(way)))], EMPTY, mark)
                     return
 
-        try:
-            with in_background(work):
-                yield placed
-        finally:
-            nodes.take_away(mark)
+        with in_own_rules(nodes, mark, work):
+            yield placed
 
     return apply
 
@@ -136,11 +133,8 @@ def dropped_if_forgotten(nodes: Nodes) -> Iterator[Placed]:
             nft(node, FORGET.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
             placed.at = time.time()
 
-    try:
-        with in_background(work):
-            yield placed
-    finally:
-        nodes.take_away(mark)
+    with in_own_rules(nodes, mark, work):
+        yield placed
 
 
 def keeps_its_endpoint(nodes: Nodes) -> AbstractContextManager[Placed]:
