@@ -54,7 +54,7 @@ def checks() -> tuple[Check, ...]:
     chosen: list[Check] = []
     for name in NAMES:
         own = [check for check in all_checks() if judge_of(check) == name]
-        chosen += own[:: max(1, len(own) // 50)]
+        chosen += own[:: max(1, len(own) // 120)]
     return tuple(chosen)
 
 
