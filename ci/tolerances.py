@@ -216,10 +216,10 @@ UNDECIDED = (
         ("balancer-slow-beside-a-health-check-that-lies-once",),
     ),
     Tolerance(
-        "A connection that breaks while the speaker restarts, if the client's neighbour table has no node for the VIP",
-        "The speaker may claim the VIP for a moment, which only that table shows; it has no node where the VIP is "
-        "behind a router or a cloud's load balancer. New connections show no move, or pods of several nodes see the "
-        "client's own address by turns.",
+        "A connection that breaks where a move of the VIP does not show",
+        "Something was done that may move a VIP, and the client's neighbour table has no node for it, as behind a "
+        "router or a cloud's load balancer. Either pods of several nodes see the client's own address by turns. Or the "
+        "speaker restarts, and may claim the VIP for a moment: too short for new connections to show it.",
         "A node that breaks open connections at that moment.",
     ),
     Tolerance(

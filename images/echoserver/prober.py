@@ -1089,7 +1089,7 @@ class Neighbours:
     def __init__(self, prober: Prober) -> None:
         self.prober = prober
         self.links: dict[str, str] = {}
-        self.whole = False  # has been read once; then a link address is told with all that have it
+        self.whole = False  # whether the tables have been read once; nothing is told before
         self.jobs: dict[str, tuple[Job, str, list[str]]] = {}  # by id, with what it told last
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
         try:

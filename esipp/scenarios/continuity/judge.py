@@ -243,7 +243,8 @@ class Judge:
         why = self._beside(check, moments) or self._by_chance(check, len(lost), len(samples))
         if why:
             return undecided(check, why, numbers.words)
-        late = late_nodes(self.seen, check, min(sample.started for sample in lost), self.vantage(check.subject.family))
+        vantage = self.vantage(check.subject.family)
+        late = late_nodes(self.seen, check, min(sample.started for sample in lost), vantage)
         if late and late.doubt:
             return undecided(check, late.doubt, numbers.words)
         rehashed = all(s.outcome == "reset" and self._own_doing(check, s.started, s.ended) for s in lost)
@@ -260,8 +261,11 @@ class Judge:
         # A proxy resets a client's connection when its own, to a node, is not accepted in time.
         in_vain = {"timeout", "reset"} if check.subject.way.by in PROXIES else {"timeout"}
         # A node that said 503 too late had its last requests refused (two, at 20 tasks per core: docs/soak.md, run 87).
-        in_vain |= {"refused"} if late else set()
-        few_late = few(len(lost), len(samples)) and {sample.outcome for sample in lost} <= in_vain
+        few_late = few(len(lost), len(samples)) and all(
+            sample.outcome in in_vain
+            or (sample.outcome == "refused" and late_nodes(self.seen, check, sample.started, vantage))
+            for sample in lost
+        )
         evidence = REHASHED if rehashed else "lost"
         return Decision(
             Status.FAIL, check.expected, numbers.words, reason, evidence=evidence, tally=counts, late=few_late
@@ -493,7 +497,7 @@ class Judge:
         """Whether the VIP may have moved as a connection broke, and that does not show.
 
         A restarted speaker of MetalLB claims VIPs of others until it has joined the other speakers. In one of eight
-        runs, new connections did not show it, and the client's neighbour table did (2026-11-27).
+        runs, new connections did not show it (2026-11-27).
         """
         event = check.subject.event
         if not event.frees_vip:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from esipp.checks.continuity import ContinuityCheck
+from esipp.checks.continuity import ContinuityCheck, Phase
 from esipp.checks.timing import LAG, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
@@ -60,13 +61,13 @@ def taker(seen: ContinuityEvidence, pod_node: str, source: str, local: bool) -> 
 def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str]:
     """The node that had received a connection, and the one that receives new ones after the break; empty if unknown.
 
-    The client's neighbour table shows it, where the VIP is on the client's own link. Elsewhere new connections do.
-    The VIP has not moved as long as the first node receives any: a load balancer may use several nodes at a time. Where
-    it uses one at a time, the VIP was at another node if the last new connection before the break and the first one
-    after it went there, even if it came back soon.
+    The client's neighbour table shows it, where it has a node for the VIP. Elsewhere new connections do: the VIP has
+    not moved as long as the first node receives any, as a load balancer may use several nodes at a time. Where it uses
+    one at a time, the VIP was at another node if the last new connection before the break and the first one after it
+    went there, even if it came back soon.
     """
     if shown := by_links(seen, check, broken):
-        return shown
+        return shown.before, shown.after
     local = check.subject.way.local
     before = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, local)
     stream = seen.streams.get((check.subject.way, check.subject.family))
@@ -82,11 +83,22 @@ def _takers(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> 
     return before, before if before in nodes else next(iter(nodes), "")
 
 
-def by_links(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> tuple[str, str] | None:
-    """The nodes to which the client's frames went before a connection broke, and as it broke.
+class Shown(NamedTuple):
+    """The node to which the client's frames went before a connection broke, and the one to which they went then.
 
-    They differ however short the VIP was at the second node. None if the neighbour table had no entry of the VIP, or
-    one that is no node's: behind a router or a cloud's load balancer, a VIP changes its node unseen.
+    ``left`` is when the VIP had left the first one, if the connection was answered through that node even later.
+    """
+
+    before: str
+    after: str
+    left: float | None = None
+
+
+def by_links(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> Shown | None:
+    """Where the client's frames went, by its neighbour table, however short the VIP was at the second node.
+
+    None if the table had no entry of the VIP, or one that is no node's: behind a router or a cloud's load balancer, a
+    VIP changes its node unseen.
     """
     told = seen.links.get((check.subject.way, check.subject.family), ())
     before = [each for each in told if each.at < broken.since - IN_ORDER]
@@ -100,12 +112,12 @@ def by_links(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) ->
     last = before[-1].link
     if not links[last]:
         return None
-    if home not in ("", links[last]):
-        return home, links[last]
+    if home != links[last] and home in {links[each.link] for each in before} - {""}:
+        return Shown(home, links[last], moves(before)[-1].at)
     moved = [each.link for each in told[len(before) :] if each.at <= broken.at + IN_ORDER and each.link != last]
     if not moved:
-        return links[last], links[last]
-    return links[last], links[moved[0]] or f"with link address {moved[0]}"
+        return Shown(links[last], links[last])
+    return Shown(links[last], links[moved[0]] or f"with link address {moved[0]}")
 
 
 def _through(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
@@ -116,23 +128,21 @@ def _through(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) ->
     return node or (seen.nodes.get(broken.pod, "") if check.subject.way.local else "")
 
 
-def _outlived(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
-    """That a connection was answered through its node after an earlier phase had moved the VIP away, as text.
+def _outlived(seen: ContinuityEvidence, check: ContinuityCheck, shown: Shown, broken: Break) -> str:
+    """That an earlier event's phase had moved the VIP away from a connection that was answered even later, as text.
 
-    The VIP's new node had forwarded to the first one what it did not know, on kind for up to two minutes (2026-11-27).
-    Nobody promises that. Empty if it was answered through the node that had the VIP.
+    On kind, connections were answered through the VIP's former node for 91 s more, and then reset (2026-11-27). How
+    they got there is not known. Empty if the VIP moved in this phase, or while nothing was done.
     """
-    shown, home = by_links(seen, check, broken), _through(seen, check, broken)
-    told = moves(seen.links.get((check.subject.way, check.subject.family), ()))
-    since = max((each.at for each in told if each.at < broken.since), default=None)
-    if not shown or since is None or home in ("", shown[1]) or seen.phase_of(since, since) is check.subject.phase:
+    if shown.left is None:
         return ""
-    held = [each for each in told if each.at == since]
-    if _holder(seen, held[0]) == home:
+    phase = seen.phase_of(shown.left, shown.left)
+    if phase in (None, Phase.QUIET, check.subject.phase):
         return ""
+    ago = broken.at - shown.left
     return (
-        f"the VIP had moved from node {home} to node {shown[1]} {broken.at - since:.1f} s before, in an earlier phase; "
-        "the connection was still answered through its first node"
+        f"the VIP had moved from node {shown.before} to node {shown.after} {ago:.1f} s before, in the phase "
+        f"{phase.value}; the connection was answered through its first node even after that"
     )
 
 
@@ -190,13 +200,16 @@ def why_moved(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -
     if not before or not after or before == after:
         return ""
     leaves = seen.bound.seconds if seen.bound else MOVES_WITHIN
+    shown = by_links(seen, check, broken)
+    left = shown.left if shown else None
+    since, until = (broken.since, broken.at) if left is None else (left, left)
     found = [
         (at, words)
         for at, words, comes in _events(seen, check, before, after)
-        if at - EARLY <= broken.at and broken.since <= at + (max(leaves, MOVES_WITHIN) if comes else leaves)
+        if at - EARLY <= until and since <= at + (max(leaves, MOVES_WITHIN) if comes else leaves)
     ]
     if not found:
-        return _outlived(seen, check, broken)
+        return _outlived(seen, check, shown, broken) if shown else ""
     at, words = max(found)
     return f"the VIP moved from node {before} to node {after} {max(0.0, broken.at - at):.1f} s after {words}"
 
