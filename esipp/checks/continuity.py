@@ -53,6 +53,8 @@ class Event:
             balancer may lose requests for as long as its health checks need.
         disturbs_balancer: it disturbs the cluster's own load balancer itself, or may make it change its nodes.
         frees_vip: what any node may announce a VIP after, or may not, as text; empty if it does not concern VIPs.
+        frees_for: seconds after that in which the VIP may move, where that takes longer than a bound of the load
+            balancer or ``MOVES_WITHIN``.
         lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
         node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, and every
             control plane node for ``api-server``.
@@ -71,6 +73,7 @@ class Event:
     by_health_checks: bool = False
     disturbs_balancer: bool = False
     frees_vip: str = ""
+    frees_for: float = 0.0
     lasts: float = 0.0
     node: Role = Role.ENDPOINT_NODE
     moves: bool = False

@@ -87,7 +87,8 @@ MOVED_VIP = KnownDifference(
     by_chance=True,
     evidence="The client's neighbour table shows the move. Where it has no node for the VIP, another node accepted new "
     "connections right after the break. Something changed on one of the two nodes, and the break came within the load "
-    "balancer's bound after that, or within 10 s. Or an earlier phase had moved the VIP, by that table, and the "
+    "balancer's bound after that, or within 10 s; after a node's return, within 60 s if that table shows the move, as "
+    "MetalLB's speakers look for each other that often. Or an earlier phase had moved the VIP, by that table, and the "
     "connection was answered through its first node even after that.",
     hides="A VIP that changes its node for another reason within that time. A node that breaks a connection whose VIP "
     "it lost in an earlier phase.",

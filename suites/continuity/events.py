@@ -24,6 +24,10 @@ from suites.streams import (
 SERVES_ON = "The pods of the run still serve for longer than (N+1) x health check period after their deletion."
 """What requirements add for events that delete pods with grace."""
 
+METALLB_REJOINS = 60.0
+"""Seconds between two attempts of MetalLB's speakers to find those that they lost (joinMembers in its
+internal/speakerlist/speakerlist.go). Until they have, both sides claim the VIPs: for 13 s once (2026-11-27)."""
+
 EVENTS = (
     Event(phase=Phase.QUIET, meanwhile="While nothing changes"),
     Event(
@@ -148,6 +152,7 @@ EVENTS = (
         by_health_checks=True,
         disturbs_balancer=True,
         frees_vip="the endpoint node was cut off or came back",
+        frees_for=METALLB_REJOINS,
         lasts=20.0,
         refuses=True,
         cuts=True,

@@ -680,6 +680,24 @@ def test_the_neighbour_table_excuses_nothing_at_rest() -> None:
     assert "the VIP moved from node a to node c, and no action of the scenario explains that" in said.reason
 
 
+@pytest.mark.parametrize(
+    ("phase", "away", "status"),
+    [
+        (Phase.CUT_OFF, True, Status.KNOWN),  # MetalLB's speakers look for each other each 60 s
+        (Phase.CUT_OFF, False, Status.FAIL),  # the VIP was at its node all the time
+        (Phase.SPEAKER, True, Status.FAIL),  # a speaker that restarts finds the others at once
+    ],
+)
+def test_speakers_that_lost_each_other_may_move_a_vip_for_longer(phase: Phase, away: bool, status: Status) -> None:
+    """After a node's return, two speakers still took a VIP from each other 13 s later (2026-11-27)."""
+    at = moment(phase, 19.5)
+    windows = [replace(each, ended=each.began + 3.0) if each.phase is phase else each for each in world().windows]
+    seen = replace(broken(world(), OWN, at), windows=windows)
+    told = [(0.0, "a"), (0.0, "c"), (at - 0.05, "a")] if away else [(0.0, "c"), (0.0, "a")]
+    seen = linked(seen, *told, *([(at + 0.05, "c")] if away else []))
+    assert statuses(seen)[check_id(phase, OWN, "lasting")] is status
+
+
 def test_a_link_address_of_no_node_says_nothing_about_the_vip() -> None:
     """A router's, or a cloud's load balancer's: behind it, the VIP goes to another node unseen."""
     at = moment(Phase.FLAPS, 1.2)

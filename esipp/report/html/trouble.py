@@ -29,6 +29,8 @@ def troubles_of(run: RecordedRun, checks: list[RecordedCheck]) -> list[Cause]:
 def failures_of(run: RecordedRun, troubles: Sequence[Cause]) -> Section:
     """The failures of the cluster's checks by cause; each has the place ``#cause-N``."""
     calm = "No check failed, was flaky, inconclusive or in error."
+    if run.instruments:
+        calm = "No check of the cluster failed, was flaky, inconclusive or in error."
     if not run.whole:
         calm = "The recorded part of the ledger has no failure. The ledger is incomplete, so this proves nothing."
     cards = Items(tuple(_card(run, each, f"cause-{at}") for at, each in enumerate(troubles, 1)))

@@ -205,8 +205,8 @@ def why_moved(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -
     since, until = (broken.since, broken.at) if left is None else (left, left)
     found = [
         (at, words)
-        for at, words, comes in _events(seen, check, before, after)
-        if at - EARLY <= until and since <= at + (max(leaves, MOVES_WITHIN) if comes else leaves)
+        for at, words, moves_for in _events(seen, check, before, after, shown)
+        if at - EARLY <= until and since <= at + max(leaves, moves_for)
     ]
     if not found:
         return _outlived(seen, check, shown, broken) if shown else ""
@@ -215,25 +215,27 @@ def why_moved(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -
 
 
 def _events(
-    seen: ContinuityEvidence, check: ContinuityCheck, before: str, after: str
-) -> Iterator[tuple[float, str, bool]]:
-    """The events in a check's phase that may move its VIP from one node to another: time, text, and direction.
+    seen: ContinuityEvidence, check: ContinuityCheck, before: str, after: str, shown: Shown | None
+) -> Iterator[tuple[float, str, float]]:
+    """The events in a check's phase that may move its VIP from one node to another: time, text, and seconds.
 
-    The direction is True if a node becomes usable again: the bound only covers nodes that must be left.
+    Where these are longer than the load balancer's bound, they count: it only covers nodes that must be left. What
+    an event says of itself needs a move that the table shows.
     """
     window = seen.window(check.subject.phase)
     if window is None:
         return
     if frees := check.subject.event.frees_vip:
         moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
-        yield from ((at, frees, False) for at in moments)
+        yield from ((at, frees, check.subject.event.frees_for if shown else 0.0) for at in moments)
     if not check.subject.way.local:
         return
     for mark in seen.marks:
         node = seen.nodes.get(mark.pod, "")
         concerns = (mark.what in LEFT and node == before) or (mark.what in CAME and node == after)
         if concerns and window.began <= mark.at <= window.until:
-            yield mark.at, f"pod {mark.pod} on node {node} {_WORDS[mark.what]}", mark.what in CAME
+            words = f"pod {mark.pod} on node {node} {_WORDS[mark.what]}"
+            yield mark.at, words, MOVES_WITHIN if mark.what in CAME else 0.0
 
 
 _WORDS = {

@@ -98,8 +98,9 @@ BREAKS = (
         "nodes reset connections to a pod as soon as it terminates, although it still serves",
         RunOptions(("continuity",), (QUIET, DELETED)),
         resetting_what_leaves,
-        lambda check: is_lasting(check, Phase.DELETED) and not by_chance(check),
+        lambda check: is_lasting(check, Phase.DELETED) and is_about(check, Continuity) and check.subject.way == LOCAL,
         names="flushes connection tracking",
+        # What is open by other ways may lead to another pod than the one that is deleted.
         may=lambda check: by_chance(check) or (is_about(check, Continuity) and check.subject.phase is Phase.DELETED),
         at_once=False,
         scoped=True,

@@ -68,12 +68,14 @@ def rewritten_once_restarted(what: Disruption, way: Way) -> Apply:
     return apply
 
 
-def wrong_once_restarted(what: Disruption, way: Way, made: Callable[[Nodes, Json], Iterator[Rule]]) -> Apply:
-    """Rules are in effect for some seconds from the restart of an agent on; ``made`` makes them for a way's Service."""
+def wrong_once(
+    happened: Callable[[Nodes], Callable[[], bool]], way: Way, made: Callable[[Nodes, Json], Iterator[Rule]]
+) -> Apply:
+    """Rules are in effect for some seconds once something happened; ``made`` makes them for a way's Service."""
 
     @contextmanager
     def apply(nodes: Nodes) -> Iterator[Placed]:
-        placed, mark, is_so = Placed(), new_mark(), restarted(nodes, what)
+        placed, mark, is_so = Placed(), new_mark(), happened(nodes)
 
         def work(ended: Event) -> None:
             live = set_up_run(nodes, {service_name(way)}, ended)
@@ -113,12 +115,16 @@ def _without(port: Json, node: str) -> Iterator[Rule]:
             yield Rule(family, "FORWARD", (*own, *end), (node,), "filter")
 
 
+def has_returned(nodes: Nodes) -> Callable[[], bool]:
+    """Whether the endpoint node was cut off from its network, and is back."""
+    endpoint = nodes.roles[Role.ENDPOINT_NODE]
+    return over(lambda: in_effect(endpoint, Disruption.CUT_OFF))
+
+
 @contextmanager
 def rewritten_after_the_return(nodes: Nodes) -> Iterator[Placed]:
     """The endpoint node rewrites the source at a nodePort from its return on."""
-    endpoint = nodes.roles[Role.ENDPOINT_NODE]
-    is_back = over(lambda: in_effect(endpoint, Disruption.CUT_OFF))
-    yield from once_so(nodes, service_name(AT_NODE), is_back, lambda live: rewriting(nodes, live, AT_NODE))
+    yield from once_so(nodes, service_name(AT_NODE), has_returned(nodes), lambda live: rewriting(nodes, live, AT_NODE))
 
 
 @contextmanager
@@ -275,7 +281,7 @@ BREAKS = (
         "a node drops new connections to a nodePort, and resets open ones, for five seconds from the restart of the "
         "network add-on's agent on another node on",
         run_of(Phase.NETWORK_AGENT),
-        wrong_once_restarted(Disruption.NETWORK_AGENT, THROUGH_NODE, without),
+        wrong_once(lambda nodes: restarted(nodes, Disruption.NETWORK_AGENT), THROUGH_NODE, without),
         lambda check: of_phase(
             check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
         ),
@@ -289,8 +295,20 @@ BREAKS = (
         "nodes reset open connections through the VIP of a Cluster Service for five seconds from the restart of a "
         "speaker on",
         run_of(Phase.SPEAKER),
-        wrong_once_restarted(Disruption.SPEAKER, AT_CLUSTER_VIP, resetting),
+        wrong_once(lambda nodes: restarted(nodes, Disruption.SPEAKER), AT_CLUSTER_VIP, resetting),
         lambda check: of_phase(check, Phase.SPEAKER, AT_CLUSTER_VIP, What.LASTING),
+        names="flushes connection tracking",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "connections-reset-after-a-node-was-cut-off",
+        Group.NODES,
+        "nodes reset open connections through the VIP of a Cluster Service for five seconds from the return of the "
+        "endpoint node to the network on",
+        run_of(Phase.CUT_OFF),
+        wrong_once(has_returned, AT_CLUSTER_VIP, resetting),
+        lambda check: of_phase(check, Phase.CUT_OFF, AT_CLUSTER_VIP, What.LASTING),
         names="flushes connection tracking",
         may=by_chance,
         at_once=False,
