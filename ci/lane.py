@@ -210,12 +210,16 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
 
 
 def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]:
-    """Return the command that runs the lane's suites on its cluster; ``more`` are further options of it."""
+    """Return the command that runs the lane's suites on its cluster, or those that its further options ``more`` name."""
+
+    def given(option: str) -> bool:
+        return any(each == option or each.startswith(f"{option}=") for each in more)
+
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
     command.append("--allow-disruptive")  # the cluster is there for nothing else
-    command += [part for suite in lane.suites for part in ("--suite", suite)]
+    command += [] if given("--suite") else [part for suite in lane.suites for part in ("--suite", suite)]
     command += ["--provider", lane.emulates, *emulation.left_out(lane.emulates)] if lane.emulates else []
-    command += ["--moves", str(lane.moves)] if lane.moves and "--moves" not in more else []
+    command += ["--moves", str(lane.moves)] if lane.moves and not given("--moves") else []
     command += [f"--exclude={each.check}={each.reason}" for each in lane.exclude]
     command += [f"--require={feature}" for feature in lane.requires]
     named = [] if checks_named(more) else [each.check for each in lane.include]  # whoever names checks wants those

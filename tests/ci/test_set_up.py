@@ -132,6 +132,13 @@ def test_checks_that_somebody_names_go_before_those_of_the_lane(tmp_path: Path) 
     assert suite_command(chosen, "echo:1", ["nodeport.local"])[-1] == "nodeport.local"
 
 
+@pytest.mark.parametrize("more", [["--suite", "nodes"], ["--suite=nodes"]])
+def test_suites_that_somebody_names_replace_those_of_the_lane(tmp_path: Path, more: list[str]) -> None:
+    command = suite_command(lane(tmp_path), "echo:1", more)
+    assert [each for each in command if "suite" in each] == [each for each in more if "suite" in each]
+    assert suite_command(lane(tmp_path), "echo:1").count("--suite") >= 1
+
+
 def test_a_lane_refuses_a_cluster_that_lacks_what_it_is_for(tmp_path: Path) -> None:
     command = suite_command(lane(tmp_path, requires=["nodes.three", "sctp"]), "echo:1")
     assert [each for each in command if each.startswith("--require")] == ["--require=nodes.three", "--require=sctp"]
