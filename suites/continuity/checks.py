@@ -99,7 +99,7 @@ def differences(event: Event, way: Way, what: What) -> Iterator[KnownDifference]
     """Yield the known differences of a check."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS
-    if way.by == DEFAULT and what is What.LASTING and may_move(event, way):
+    if way.by == DEFAULT and what is What.LASTING and (may_move(event, way) or event.refuses):
         yield MOVED_VIP
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)

@@ -641,7 +641,7 @@ def test_a_vip_may_go_for_a_moment_and_come_back(away: tuple[float, ...], status
         assert "the VIP moved from node a to node c" in verdict(seen, check).observed
 
 
-LINKS = {"a": "02:00:00:00:00:0a", "c": "02:00:00:00:00:0c"}
+LINKS = {"a": "02:00:00:00:00:0a", "b": "02:00:00:00:00:0b", "c": "02:00:00:00:00:0c"}
 
 
 def linked(seen: ContinuityEvidence, *moves: tuple[float, str]) -> ContinuityEvidence:
@@ -696,6 +696,26 @@ def test_speakers_that_lost_each_other_may_move_a_vip_for_longer(phase: Phase, a
     told = [(0.0, "a"), (0.0, "c"), (at - 0.05, "a")] if away else [(0.0, "c"), (0.0, "a")]
     seen = linked(seen, *told, *([(at + 0.05, "c")] if away else []))
     assert statuses(seen)[check_id(phase, OWN, "lasting")] is status
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ("ba", Status.KNOWN),  # from the node whose connection tracking is full
+        ("ca", Status.FAIL),  # that node never had it
+        ("b", Status.FAIL),  # it stayed
+    ],
+)
+def test_a_node_that_takes_no_new_flows_may_lose_its_vips(told: str, status: Status) -> None:
+    """Its speaker cannot be heard. On kind-nftables the VIP left such a node, and what was open broke (2026-11-27)."""
+    slug, phase = "default.cluster", Phase.CONNTRACK_FULL
+    at = moment(phase, 5.0)
+    moves = [LinkChange(when, LINKS[node], (ADDRESS[node],)) for when, node in zip((0.0, at - 0.05), told, strict=False)]
+    seen = replace(broken(world(), slug, at), links={key(slug): moves})
+    said = verdict(seen, check_id(phase, slug, "lasting"))
+    assert said.status is status
+    if status is Status.KNOWN:
+        assert "after node b stopped or began to take new flows" in said.observed
 
 
 def test_a_link_address_of_no_node_says_nothing_about_the_vip() -> None:

@@ -225,9 +225,12 @@ def _events(
     window = seen.window(check.subject.phase)
     if window is None:
         return
-    if frees := check.subject.event.frees_vip:
-        moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
-        yield from ((at, frees, check.subject.event.frees_for if shown else 0.0) for at in moments)
+    event = check.subject.event
+    moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
+    if event.frees_vip:
+        yield from ((at, event.frees_vip, event.frees_for if shown else 0.0) for at in moments)
+    elif event.refuses and shown and (node := seen.places.of(event.node)) in (before, after):
+        yield from ((at, f"node {node} stopped or began to take new flows", 0.0) for at in moments)
     if not check.subject.way.local:
         return
     for mark in seen.marks:
