@@ -132,6 +132,21 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class Tracked:
+    """What the nodes' connection tracking says of the connections of one path.
+
+    Args:
+        agreed: how many have the source there that the backend reported.
+        contradicted: how many have another one.
+        words: the first of these, as a sentence; empty if there is none.
+    """
+
+    agreed: int
+    contradicted: int = 0
+    words: str = ""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The verdict on one check.
 

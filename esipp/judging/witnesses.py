@@ -1,8 +1,8 @@
-"""Witnesses: what packets say of connections, beside the prober and the echo server. Pure."""
+"""Witnesses: what packets and nodes say of connections, beside the prober and the echo server. Pure."""
 
 from collections.abc import Collection, Sequence
 
-from esipp.checks.observation import Witness
+from esipp.checks.observation import Tracked, Witness
 
 MOST_CONTRADICTED = 1
 """The most sampled connections of one kind on which the echo server and the packets may contradict each other.
@@ -10,6 +10,8 @@ MOST_CONTRADICTED = 1
 One may be set aside if they agree on another one. Two are no accident: packets are matched by the nonce, so either the
 echo server or the captures are wrong, and the other connections cannot be trusted either.
 """
+
+NOTHING_TRACKED = Tracked(0)
 
 
 def contradicted(witnesses: Sequence[Witness]) -> tuple[list[Witness], str]:
@@ -37,15 +39,30 @@ def say_delivered(witnesses: Sequence[Witness], answered: Collection[int] = ()) 
     return ""
 
 
-def say_witnesses(witnesses: Sequence[Witness], blind: str, total: int) -> str:
+def untrue(tracked: Tracked) -> str:
+    """Why none of a path's connections can be trusted, as connection tracking contradicts too many; else empty."""
+    if tracked.contradicted > MOST_CONTRADICTED or (tracked.contradicted and not tracked.agreed):
+        return tracked.words
+    return ""
+
+
+def say_witnesses(witnesses: Sequence[Witness], blind: str, total: int, tracked: Tracked = NOTHING_TRACKED) -> str:
     """The witnesses behind a verdict, as text; packets are captured for the sampled connections only."""
     found, doubtful = sum(each.seen for each in witnesses), sum(bool(each.doubt) for each in witnesses)
+    packets = [f"packets of {found} of {total} connections"] if found else []
+    tables = [f"connection tracking of {tracked.agreed} of {total} connections"] if tracked.agreed else []
     if found:
-        apart = f"the packets of {doubtful} more cannot be distinguished from others" if doubtful else ""
-        return "; ".join(filter(None, (f"echo server, and packets of {found} of {total} connections", apart, blind)))
-    unseen = "no packets of its connections were captured"
-    if doubtful:
-        unseen = f"the packets of {doubtful} of its connections cannot be distinguished from others"
+        why = [f"the packets of {doubtful} more cannot be distinguished from others" if doubtful else "", blind]
+    elif blind:
+        why = [blind]
+    elif doubtful:
+        why = [f"the packets of {doubtful} of its connections cannot be distinguished from others"]
     elif witnesses:
-        unseen = "the captured packets do not show the way to a backend"
-    return f"echo server only: {blind or unseen}"
+        why = ["the captured packets do not show the way to a backend"]
+    else:
+        why = ["no packets of its connections were captured"]
+    if not packets and not tables:
+        return f"echo server only: {why[0]}"
+    against = f"tracking contradicts {tracked.contradicted} more: {tracked.words}" if tracked.contradicted else ""
+    heard = ", ".join(["echo server", *packets, *tables][:-1]) + f", and {[*packets, *tables][-1]}"
+    return "; ".join(filter(None, (heard, *why, against)))

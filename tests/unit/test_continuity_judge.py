@@ -710,7 +710,9 @@ def test_a_node_that_takes_no_new_flows_may_lose_its_vips(told: str, status: Sta
     """Its speaker cannot be heard. On kind-nftables the VIP left such a node, and what was open broke (2026-11-27)."""
     slug, phase = "default.cluster", Phase.CONNTRACK_FULL
     at = moment(phase, 5.0)
-    moves = [LinkChange(when, LINKS[node], (ADDRESS[node],)) for when, node in zip((0.0, at - 0.05), told, strict=False)]
+    moves = [
+        LinkChange(when, LINKS[node], (ADDRESS[node],)) for when, node in zip((0.0, at - 0.05), told, strict=False)
+    ]
     seen = replace(broken(world(), slug, at), links={key(slug): moves})
     said = verdict(seen, check_id(phase, slug, "lasting"))
     assert said.status is status

@@ -7,7 +7,7 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.known_differences import Connections, KnownDifference
 from esipp.checks.model import NO_ANSWER, AddressClass, Family, Path
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.observation import Observation, Outcome, Tracked, Witness
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
 from tests.unit.world import (
@@ -102,6 +102,38 @@ def test_what_packets_did_not_tell_apart_rests_on_the_echo_server() -> None:
     assert (
         alone.witnesses == "echo server only: the packets of 1 of its connections cannot be distinguished from others"
     )
+
+
+@pytest.mark.parametrize(
+    ("tracked", "status"),
+    [
+        (Tracked(200), Status.PASS),
+        (Tracked(199, 1, "tracking has 10.244.3.1"), Status.PASS),  # one may be set aside, as with packets
+        (Tracked(0, 1, "tracking has 10.244.3.1"), Status.ERROR),
+        (Tracked(198, 2, "tracking has 10.244.3.1"), Status.ERROR),
+    ],
+)
+def test_an_echo_server_that_connection_tracking_contradicts_is_not_believed(tracked: Tracked, status: Status) -> None:
+    path_check = by_id(OUTSIDE_LOCAL)
+    key = path_check.subject.path.key
+    said = verdict(path_check, *sampled(path_check.subject.path, 4), tracked={key: tracked}, blind="no captures")
+    assert said.status is status
+    if status is Status.PASS:
+        more = "; tracking contradicts 1 more: tracking has 10.244.3.1" if tracked.contradicted else ""
+        count = f"echo server, and connection tracking of {tracked.agreed} of 200 connections"
+        assert said.witnesses == f"{count}; no captures{more}"
+    else:
+        assert "tracking has 10.244.3.1" in said.reason
+
+
+def test_packets_and_connection_tracking_are_told_together() -> None:
+    path_check = by_id(OUTSIDE_LOCAL)
+    key = path_check.subject.path.key
+    seen = [Witness(key, seq, True) for seq in range(4)]
+    made = sampled(path_check.subject.path, 4)
+    said = verdict(path_check, *made, witnesses={key: seen}, tracked={key: Tracked(196)}, blind="")
+    packets = "packets of 4 of 200 connections"
+    assert said.witnesses == f"echo server, {packets}, and connection tracking of 196 of 200 connections"
 
 
 def delivered(path_check: PathCheck) -> dict[str, list[Witness]]:

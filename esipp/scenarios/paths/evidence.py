@@ -9,10 +9,10 @@ from functools import cached_property, partial
 
 from esipp.checks.check import Feature
 from esipp.checks.model import EntryKind, Family, Path, Protocol, Vantage, backends_of
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.observation import Observation, Outcome, Tracked, Witness
 from esipp.judging.reading import Reading, read
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
-from esipp.judging.witnesses import contradicted
+from esipp.judging.witnesses import NOTHING_TRACKED, contradicted, untrue
 
 LINGERS = {Protocol.TCP: 10.0, Protocol.UDP: 60.0, Protocol.SCTP: 60.0}
 """Seconds that Cilium keeps the state of a connection after its last packet, by its defaults."""
@@ -242,6 +242,7 @@ class Evidence:
         first: the answers of each path while the run waited for the data plane, by path key.
         waits: patient connections on paths that must not answer, by path key.
         stalls: when machines stood still in the window.
+        tracked: what the nodes' connection tracking says of a path's connections, by path key.
     """
 
     observations: Mapping[str, Sequence[Observation]]
@@ -259,6 +260,7 @@ class Evidence:
     first: Mapping[str, Sequence[FirstAnswers]] = field(default_factory=dict)
     waits: Mapping[str, Sequence[Wait]] = field(default_factory=dict)
     stalls: Sequence[Stall] = ()
+    tracked: Mapping[str, Tracked] = field(default_factory=dict)
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
     _ports: list[Ports] = field(default_factory=list, compare=False)
     _sound: dict[str, Sound] = field(default_factory=dict, compare=False, init=False, repr=False)
@@ -379,7 +381,7 @@ def _sound(path: Path, evidence: Evidence) -> Sound:
     if readings and total != asked:
         return Sound(broken=f"{total} probes were made instead of {asked}")
     contradicting, broken = contradicted(evidence.witnesses.get(path.key, ()))
-    if broken:
+    if broken := broken or untrue(evidence.tracked.get(path.key, NOTHING_TRACKED)):
         return Sound(broken=broken)
     lies = {each.seq: each.contradiction for each in contradicting}
     kept: list[tuple[Observation, Reading]] = []

@@ -23,7 +23,7 @@ from esipp.judging.ingress import held, in_doubt, is_proxy_by_user, why_not_its_
 from esipp.judging.reading import Reading, reported_address
 from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
-from esipp.judging.witnesses import say_delivered, say_witnesses
+from esipp.judging.witnesses import NOTHING_TRACKED, say_delivered, say_witnesses
 from esipp.scenarios.paths.evidence import Evidence
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
@@ -383,7 +383,9 @@ def _observed(subject: OnPath, evidence: Evidence, unseen: Decision) -> Decision
         shown=tuple(sorted({_foremost(reading, subject.accept) for reading in sound})),
         ports=say_ports(evidence.observations.get(subject.path.key, ())),
         change="; ".join(sorted({each.change for each in witnesses if each.change})),
-        witnesses=say_witnesses(witnesses, evidence.blind, sum(tally.values())),
+        witnesses=say_witnesses(
+            witnesses, evidence.blind, sum(tally.values()), evidence.tracked.get(subject.path.key, NOTHING_TRACKED)
+        ),
     )
 
 

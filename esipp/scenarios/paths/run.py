@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.observation import Observation, Outcome, Tracked, Witness
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
+from esipp.judging.witnesses import NOTHING_TRACKED
 from esipp.ledger.codec import record_of
+from esipp.packets.tracking import Tracking, reachable, read_tables
 from esipp.preflight.facts import listener_facts
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
@@ -55,7 +57,7 @@ def observe(context: Context) -> Evidence:
     context.watch = taken.watch
     several = {key: times for key, times in taken.windows.items() if times > 1}
     known = taken.obstacles, taken.witnesses, taken.blind, taken.steers, taken.clocks, taken.doubts, several
-    more = taken.first, taken.waits, taken.stalls
+    more = taken.first, taken.waits, taken.stalls, taken.tracked
     return Evidence(
         taken.observations, topology, findings.features, run.settings.samples, findings.facts, *known, *more
     )
@@ -76,6 +78,7 @@ class Taken:
     first: dict[str, list[FirstAnswers]] = field(default_factory=dict)
     waits: dict[str, list[Wait]] = field(default_factory=dict)
     stalls: list[Stall] = field(default_factory=list)
+    tracked: dict[str, Tracked] = field(default_factory=dict)
     targets: set[Path] = field(default_factory=set)
     watch: Watch | None = None
 
@@ -87,6 +90,13 @@ class Taken:
         self.observations.setdefault(path.key, []).extend(added)
         self.targets.add(path)
         return added
+
+    def track(self, tracked: Mapping[str, Tracked]) -> None:
+        """Add what a window's connections were tracked as."""
+        for key, each in tracked.items():
+            before = self.tracked.get(key, NOTHING_TRACKED)
+            words = before.words or each.words
+            self.tracked[key] = Tracked(before.agreed + each.agreed, before.contradicted + each.contradicted, words)
 
     def witness(self, watch: Watch | None, witnesses: Mapping[str, Sequence[Witness]], blind: str) -> None:
         """Add a window's packet witnesses."""
@@ -133,6 +143,8 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             for path, made in briefly.items():
                 seen[path] += [each if timed or each.outcome is not Outcome.ANSWERED else replace(each, moments=())
                                for each in made]  # fmt: skip
+        # At once: kernels forget a datagram's flow after 30 s, and a closed connection after 120 s.
+        tracking = Tracking(read_tables(reachable(clients.agents, findings.on_node)))
         taken.stalls += stalls_of(clients.probers, clocks, began)
         for path, waits in waiting.result().items():
             taken.waits.setdefault(path.key, []).extend(waits)
@@ -142,6 +154,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         _none_left(todo, harm, testbed)
         obstacles = {**todo.obstacles, **harm.obstacles(todo.targets, testbed.cast)}
         added = {path.key: taken.take(path, made, samples) for path, made in seen.items()}
+        taken.track(tracking.testify(added))
         whole = {path: made for path, made in seen.items() if path.key not in obstacles}
         obstacles |= network_policies.denied(whole, {path.key: made for path, made in whole.items()}, policies)
         for sentence in harm.sentences:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from esipp.checks.connections import ConnectionsCheck, OnConnections
+from esipp.checks.observation import Tracked
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.frame import Known
 from esipp.judging.scenario import RunThen, Scenario, Typical, by_subject
@@ -29,6 +30,7 @@ class Window:
     first: Mapping[str, Sequence[FirstAnswers]] = field(default_factory=dict)
     waits: Mapping[str, Sequence[Wait]] = field(default_factory=dict)
     stalls: Sequence[Stall] = ()
+    tracked: Mapping[str, Tracked] = field(default_factory=dict)
 
 
 def _window(evidence: Evidence) -> Window:
@@ -44,6 +46,7 @@ def _window(evidence: Evidence) -> Window:
         first=evidence.first,
         waits=evidence.waits,
         stalls=tuple(evidence.stalls),
+        tracked=evidence.tracked,
     )
 
 
@@ -65,6 +68,7 @@ def _evidence(window: Window | None, then: RunThen) -> Evidence:
         first=window.first,
         waits=window.waits,
         stalls=window.stalls,
+        tracked=window.tracked,
     )
 
 
