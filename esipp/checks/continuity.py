@@ -92,6 +92,12 @@ class Event:
         return (self.disruption,) if self.disruption else ()
 
     @property
+    def leaves_endpoints(self) -> bool:
+        """Return whether all endpoints and what nodes know of open flows stay as they are."""
+        changes = self.graceful, self.last_pod_goes, self.by_health_checks, self.moves
+        return not any((*changes, self.refuses, self.cuts, self.forgets))
+
+    @property
     def takes_endpoints(self) -> bool:
         """Return whether a node takes no new connections to its own endpoints, which stay endpoints all the while."""
         return self.refuses and self.node is Role.ENDPOINT_NODE
@@ -165,6 +171,16 @@ class Way:
         return None if self.by == NODEPORT else Balancer(self.by)
 
 
+def keeps_its_pod(event: Event, way: Way, stream: StreamKind) -> bool:
+    """Return whether all datagrams of a stream must reach one pod while an event happens.
+
+    They come from one socket to a nodePort under Cluster, and nothing happens to an endpoint. A load balancer before the
+    nodes may choose another one for reasons of its own.
+    """
+    is_flow = stream.protocol is Protocol.UDP and stream.reuse is Reuse.ONE_SOCKET and not stream.size
+    return is_flow and way.by == NODEPORT and not way.local and event.leaves_endpoints
+
+
 @dataclass(frozen=True)
 class Continuity(Subject):
     """A claim about one way during one event; ``stream`` is the stream that ``What.STREAM`` is about."""
@@ -199,6 +215,11 @@ class Continuity(Subject):
     def protocol(self) -> Protocol:
         """Return the protocol of the Service's port."""
         return self.stream.protocol if self.stream else Protocol.TCP
+
+    @property
+    def keeps_its_pod(self) -> bool:
+        """Return whether all datagrams of the stream must reach one pod in this phase."""
+        return self.stream is not None and keeps_its_pod(self.event, self.way, self.stream)
 
     @property
     def balanced(self) -> frozenset[str]:

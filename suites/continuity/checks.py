@@ -137,7 +137,7 @@ def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> 
         requirement=stream_requirement(event, way, stream),
         level=stream_level(family, stream),
         suite=SUITE,
-        references=stream_references(event, stream),
+        references=stream_references(event, way, stream),
         features=needs(
             "nodes.three",
             *(("sctp",) if stream.protocol is Protocol.SCTP else ()),

@@ -1,6 +1,6 @@
 """Texts of the continuity suite: requirements and references."""
 
-from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What
+from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What, keeps_its_pod
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Protocol
 from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
@@ -187,6 +187,8 @@ def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
     if stream.protocol is Protocol.TCP:
         return f"{sent} answers every time. {seen}."
     answers = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
+    if keeps_its_pod(event, way, stream):
+        seen += ". No endpoint changes, so all these datagrams reach one pod"
     if event.phase is Phase.QUIET:
         return f"{sent} {answers}, is never silent for {STEADY:.0f} s and loses at most one in twenty. {seen}."
     sent += f" {answers}, without a gap of more than {allowed(event):.0f} s while it answers new TCP connections."
@@ -217,11 +219,11 @@ def stream_fails_if(stream: StreamKind) -> str:
     if stream.size:
         return "packets of this size are dropped: a wrong MTU, or fragments that a node does not follow"
     if stream.keeps_port:
-        return "connection tracking still sends this port's packets to a pod that is gone, or drops them"
+        return "connection tracking still sends this port's packets to a pod that is gone, drops them or forgets their pod"
     return "a node drops packets of new sockets although it accepts new TCP connections, or masquerades them"
 
 
-def stream_references(event: Event, stream: StreamKind) -> tuple[Reference, ...]:
+def stream_references(event: Event, way: Way, stream: StreamKind) -> tuple[Reference, ...]:
     """Return the references of a check of a stream."""
     if stream.ports:
         return (API_ETP, RFC_9293)
@@ -230,6 +232,7 @@ def stream_references(event: Event, stream: StreamKind) -> tuple[Reference, ...]
     if stream.size:
         return (API_ETP, RFC_4787, *((RFC_1191, RFC_8201) if stream.size == MTU else ()))
     own = (E2E_CONNTRACK, CONNTRACK) if stream.keeps_port else (E2E_CONNTRACK,)
+    own += (UDP_FLOWS_LOST,) if keeps_its_pod(event, way, stream) else ()
     return tuple(dict.fromkeys((API_ETP, *own, *event.references)))
 
 

@@ -204,7 +204,7 @@ def world(down: float = DOWN) -> ContinuityEvidence:
 def sent(way: Way, kind: StreamKind) -> Stream:
     """Another stream than of TCP connections: it is answered where they are."""
     moments = [(seq, SINCE + seq * (kind.every or 0.2)) for seq in range(kind.count)] or times(kind.every)
-    made = [request(way, seq, at) for seq, at in moments]
+    made = [request(way, 0 if kind.keeps_port else seq, at)._replace(seq=seq) for seq, at in moments]
     samples = [each if each.answered else each._replace(ended=each.started + kind.timeout) for each in made]
     stream = Stream(f"{way.slug} {FAMILY.value} {kind.name}", kind.every, samples)
     stream.freeze()

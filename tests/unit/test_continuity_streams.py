@@ -93,6 +93,45 @@ def test_a_second_of_silence_while_nothing_changes_is_too_much() -> None:
     assert differing(seen) == {check_id(Phase.QUIET, LOCAL, UDP_SOCKET): Status.FAIL}
 
 
+def elsewhere(sample: Sample) -> Sample:
+    return sample._replace(pod="another", node="c")
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.QUIET])
+def test_a_socket_keeps_its_pod_where_no_endpoint_changes(phase: Phase) -> None:
+    """A restarted kube-proxy cleared all UDP entries (kubernetes/kubernetes#122740)."""
+    event = next(event for event in EVENTS if event.phase is phase)
+    began = BEGAN[phase] + 3
+    seen = changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + 2, elsewhere)
+    name = check_id(phase, CLUSTER, UDP_SOCKET)
+    if event.leaves_endpoints:
+        assert differing(seen) == {name: Status.FAIL}
+        assert "went on from" in decided(seen, name).reason
+    else:
+        assert differing(seen) == {}
+
+
+@pytest.mark.parametrize("kind", [UDP_NEW, SCTP_PORT])
+def test_other_streams_may_reach_any_pod(kind: StreamKind) -> None:
+    began = BEGAN[Phase.KUBE_PROXY] + 3
+    assert differing(changed_stream(world(), CLUSTER, kind, began, began + 2, elsewhere)) == {}
+
+
+def test_a_stream_may_reach_another_pod_from_its_next_port_on() -> None:
+    """Each stream goes on from a new port at the end of each phase."""
+    ended = next(window for window in world().windows if window.phase is Phase.KUBE_PROXY).until
+    for since in (ended - 0.3, ended):
+        seen = changed_stream(world(), CLUSTER, UDP_SOCKET, since, 1e6, elsewhere)
+        assert check_id(Phase.KUBE_PROXY, CLUSTER, UDP_SOCKET) not in differing(seen)
+        assert check_id(Phase.QUIET, CLUSTER, UDP_SOCKET) not in differing(seen)
+
+
+def test_a_socket_keeps_its_pod_while_nothing_changes() -> None:
+    ended = next(window for window in world().windows if window.phase is Phase.KUBE_PROXY).until
+    seen = changed_stream(world(), CLUSTER, UDP_SOCKET, ended + 1.0, 1e6, elsewhere)
+    assert differing(seen)[check_id(Phase.QUIET, CLUSTER, UDP_SOCKET)] is Status.FAIL
+
+
 def test_a_silence_is_measured_by_tcp_on_the_same_way() -> None:
     began = BEGAN[Phase.POLICY_CHANGES] + 2
     seen = changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + 8, silent)

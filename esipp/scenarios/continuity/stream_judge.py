@@ -7,6 +7,7 @@ a bounded time longer. A machine that is too busy keeps both waiting.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 from esipp.checks.check import Status
@@ -38,6 +39,9 @@ MOST_LOST = 0.05
 
 FEW = 2
 """As many lost probes say nothing, whatever their share."""
+
+RENEWS = 0.5
+"""Seconds before the end of a phase in which each stream may go on from a new port."""
 
 AROUND = 1.0
 """Seconds before and after a transfer in which new TCP connections are its control."""
@@ -104,7 +108,7 @@ class StreamJudge:
             return self._silent(longest, said)
         if decided := self._scattered(said):
             return decided
-        if decided := self._sources(said):
+        if decided := self._sources(said) or self._jumped(said):
             return decided
         if not any(sample.answered for sample in samples):
             return undecided(check, "no probe was answered, nor were new TCP connections for long enough", said)
@@ -275,6 +279,22 @@ class StreamJudge:
             return undecided(self.check, why, said)
         reason = f"more than {MOST_LOST:.0%} of the probes were lost while nothing changed"
         return Decision(Status.FAIL, self.check.expected, said, reason, evidence="lost", tally=counts)
+
+    def _jumped(self, said: str) -> Decision | None:
+        """A failure if a socket's datagrams went on to another pod although no endpoint changed."""
+        if not self.check.subject.keeps_its_pod:
+            return None
+        ends = [self.judge.seen.since, *(window.until for window in self.judge.seen.windows)]
+        for before, after in pairwise(sample for sample in self.samples if sample.answered):
+            new_port = any(before.started <= end and end - RENEWS <= after.started for end in ends)
+            if before.pod == after.pod or new_port:
+                continue
+            reason = (
+                f"{self.judge.when(self.check.subject.phase, after.started)}, datagrams of one socket went on from "
+                f"{before.pod} to {after.pod}, although no endpoint changed"
+            )
+            return Decision(Status.FAIL, self.check.expected, said, reason, evidence="jumped", tally=self._counts)
+        return None
 
     # --------------------------------------------------------------------------------------------- sources, transfers
     @property

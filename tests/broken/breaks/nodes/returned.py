@@ -14,14 +14,15 @@ from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
-from suites.streams import UDP_SOCKET
+from suites.streams import UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import by_chance, nft, stream_of
 from tests.broken.during import LOOKS, in_effect, of_phase, once_so, over, restarted, run_of, while_so
 from tests.broken.forwarding import handed_on
 from tests.broken.matching import DROP, MASQUERADE, came_by, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import for_a_moment, in_own_rules, set_up_run
+from tests.broken.policy_changes import for_a_moment, in_background, in_own_rules, set_up_run
+from tests.broken.shells import shell
 
 AT_NODE, AT_OWN_VIP = Way(NODEPORT, TrafficPolicy.LOCAL), Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
 AT_CLUSTER_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.CLUSTER)
@@ -31,6 +32,10 @@ EMPTY = 5.0
 DELETED, DELETED_VIP, SLOW, CONTROLLER = "node-deleted", "node-deleted-vip", "api-slow", "controller-stopped"
 Apply = Callable[[Nodes], AbstractContextManager[Placed]]
 
+TIMES = 8
+"""How often nodes forget: each time, a flow goes on to another pod with a chance of a half."""
+
+CONNTRACK = "for f in ipv4 ipv6; do conntrack -D -f $f -p udp --orig-port-dst {port} >/dev/null 2>&1; done; true"
 FORGET = """table inet {mark} {{
   set old4 {{ type ipv4_addr . inet_service; flags dynamic; size 65535; }}
   set old6 {{ type ipv6_addr . inet_service; flags dynamic; size 65535; }}
@@ -140,6 +145,26 @@ def dropped_if_forgotten(nodes: Nodes) -> Iterator[Placed]:
             placed.at = time.time()
 
     with in_own_rules(nodes, mark, work):
+        yield placed
+
+
+@contextmanager
+def forgotten_once_restarted(nodes: Nodes) -> Iterator[Placed]:
+    """Nodes forget all UDP flows to a nodePort, again and again, from the restart of a kube-proxy on."""
+    placed, is_so, name = Placed(), restarted(nodes, Disruption.KUBE_PROXY), service_name(THROUGH_NODE, Protocol.UDP)
+
+    def work(ended: Event) -> None:
+        live = set_up_run(nodes, {name}, ended)
+        while live is not None and not ended.wait(LOOKS):
+            if is_so():
+                port = live.service(name)["spec"]["ports"][0]["nodePort"]
+                placed.at = time.time()
+                for _ in range(TIMES):
+                    for node in nodes.containers:
+                        shell(node).run(CONNTRACK.format(port=port))
+                return
+
+    with in_background(work):
         yield placed
 
 
@@ -299,6 +324,24 @@ BREAKS = (
         lambda check: of_phase(check, Phase.SPEAKER, AT_CLUSTER_VIP, What.LASTING),
         names="flushes connection tracking",
         may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "udp-flows-forgotten-by-a-restart-of-kube-proxy",
+        Group.NODES,
+        "nodes forget the UDP flows to a nodePort when kube-proxy restarts, and send the next datagram to any pod",
+        run_of(Phase.KUBE_PROXY),
+        forgotten_once_restarted,
+        lambda check: stream_of(check, UDP_SOCKET.name) and of_phase(
+            check, Phase.KUBE_PROXY, THROUGH_NODE, What.STREAM
+        ),
+        names="forgets their pod",
+        # It may last into the quiet phase.
+        may=lambda check: by_chance(check) or (
+            stream_of(check, UDP_SOCKET.name, UDP_ONE_WAY.name, UDP_NEW.name) and of_phase(
+                check, Phase.QUIET, THROUGH_NODE, What.STREAM
+            )
+        ),
         at_once=False,
     ),
     Break(
