@@ -204,11 +204,12 @@ KUBEADM_LABELS = _source(
     "cmd/kubeadm/app/phases/markcontrolplane/markcontrolplane.go",
     "kubeadm: labels of control plane nodes, exclude-from-external-load-balancers among them",
 )
-UDP_FLOWS_LOST = issue(
-    _KUBERNETES, 122740, "UDP connections of Services are not preserved after restarting kube-proxy"
-)
+UDP_FLOWS_LOST = issue(_KUBERNETES, 122740, "UDP connections of Services are not preserved after restarting kube-proxy")
 SCTP_KEPT = issue(
     _KUBERNETES, 106651, "After pod restart sctp traffic does not reach other pod behind Loadbalancer service"
+)
+SCTP_UNREADY = issue(
+    _KUBERNETES, 101968, "kube-proxy failed to clear conntrack for SCTP for the pod which is removed from service"
 )
 SCTP_NOT_FLUSHED = issue(
     _KUBERNETES, 70020, "Conntrack entities for SCTP are not flushed for deleted Service endpoints"

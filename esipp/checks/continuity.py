@@ -9,7 +9,7 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import ANYTHING, Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.profile import Limit
 from esipp.checks.reference import Reference
-from esipp.checks.stream import StreamKind
+from esipp.checks.stream import Reuse, StreamKind
 
 NODEPORT = "nodeport"
 
@@ -131,6 +131,9 @@ MOVED = "moved"
 STALE = "stale"
 """Evidence: a client that keeps its port is silent after its pod has gone, while others are answered."""
 
+SERVED_UNREADY = "unready"
+"""Evidence: a pod goes on to answer although it has been unready for long."""
+
 ONE_PORT = "one port"
 """Evidence: a connection from a port that connections on other ways have too is not answered; others are."""
 
@@ -174,8 +177,8 @@ class Way:
 def keeps_its_pod(event: Event, way: Way, stream: StreamKind) -> bool:
     """Return whether all datagrams of a stream must reach one pod while an event happens.
 
-    They come from one socket to a nodePort under Cluster, and nothing happens to an endpoint. A load balancer before the
-    nodes may choose another one for reasons of its own.
+    They come from one socket to a nodePort under Cluster, and nothing happens to an endpoint. A load balancer before
+    the nodes may choose another one for reasons of its own.
     """
     is_flow = stream.protocol is Protocol.UDP and stream.reuse is Reuse.ONE_SOCKET and not stream.size
     return is_flow and way.by == NODEPORT and not way.local and event.leaves_endpoints

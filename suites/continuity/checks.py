@@ -12,7 +12,7 @@ from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
 from suites.known_differences.balancers import STATELESS, by_proxy
 from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
-from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT
+from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT, SCTP_GOES_ON
 from suites.needs import needs
 from suites.references import *
 from suites.streams import client_does
@@ -158,6 +158,7 @@ def stream_differences(way: Way, stream: StreamKind) -> Iterator[KnownDifference
     """Yield the known differences of a check of a stream."""
     if stream.protocol is Protocol.SCTP and stream.keeps_port:
         yield SCTP_ENTRY_KEPT
+        yield SCTP_GOES_ON
     if stream.ports == 1:
         yield ONE_PORT_FOR_TWO
     if not way.local:

@@ -184,6 +184,8 @@ def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
     if stream.size and stream.protocol is Protocol.TCP:
         return f"{sent} completes every transfer, and every byte comes back as it was sent."
     seen = f"Pods see {expected_source(way)}"
+    if event.by_health_checks and stream.reuse is not Reuse.ONE_WAY:
+        seen += f". No pod answers {RECOVERS:.0f} s after it became unready in all EndpointSlices"
     if stream.protocol is Protocol.TCP:
         return f"{sent} answers every time. {seen}."
     answers = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
@@ -219,7 +221,7 @@ def stream_fails_if(stream: StreamKind) -> str:
     if stream.size:
         return "packets of this size are dropped: a wrong MTU, or fragments that a node does not follow"
     if stream.keeps_port:
-        return "connection tracking still sends this port's packets to a pod that is gone, drops them or forgets their pod"
+        return "connection tracking sends this port's packets to a pod that is gone, drops them or forgets their pod"
     return "a node drops packets of new sockets although it accepts new TCP connections, or masquerades them"
 
 

@@ -10,11 +10,11 @@ import pytest
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.checks.check import Status
-from esipp.checks.continuity import NODEPORT, STALE, Phase, Way
+from esipp.checks.continuity import NODEPORT, SERVED_UNREADY, STALE, ContinuityCheck, Phase, Way
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
 from esipp.judging.frame import Decision
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import Mark, Sample, Stream
 from esipp.probing.traffic import Target
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, LinkChange
 from esipp.scenarios.continuity.judge import Judge
@@ -415,3 +415,31 @@ def test_a_pod_that_does_not_answer_is_an_error_of_ours() -> None:
         streams.ask_arrived(silent_pod, Target("10.0.0.1", 8080), "a")
     assert streams.counts
     assert UDP_ONE_WAY.reuse is Reuse.ONE_WAY
+
+
+def test_sctp_that_goes_on_to_a_pod_that_is_no_longer_ready_is_known_and_udp_is_not() -> None:
+    """kube-proxy cleans connection tracking for UDP alone (kubernetes/kubernetes#101968)."""
+    pod = next(mark.pod for mark in world().marks if mark.what == "unready" and mark.at > BEGAN[Phase.FLAPS])
+    out = BEGAN[Phase.FLAPS] + 1.0
+    marks = [each for each in world().marks if each.pod != pod or not out - 1 < each.at < out + 21]
+    marks += [Mark(out, "slice-unready", pod, "IPv4"), Mark(out + 0.2, "slice-unready-beside", pod)]
+    marks += [Mark(out + 9.0, "slice-ready", pod, "IPv4")]
+
+    def goes_on(sample: Sample) -> Sample:
+        return sample._replace(outcome="answered", pod=pod, node="a", source=ADDRESS["b"], ended=sample.started + 0.01)
+
+    for kind in (SCTP_PORT, UDP_SOCKET):
+        for lasts, late in ((5.0, False), (8.0, True)):
+            seen = changed_stream(replace(world(), marks=marks), CLUSTER, kind, out, out + lasts, goes_on)
+            seen = changed_stream(seen, CLUSTER, kind, out + lasts, out + 9.0, elsewhere)
+            said = decided(seen, check_id(Phase.FLAPS, CLUSTER, kind))
+            assert (said.evidence == SERVED_UNREADY) is late, said
+            if late:
+                assert "s after it had become unready in all EndpointSlices (5 s allowed)" in said.reason
+    known = {each.covers for each in check_of(Phase.FLAPS, SCTP_PORT).differences}
+    assert SERVED_UNREADY in known
+    assert SERVED_UNREADY not in {each.covers for each in check_of(Phase.FLAPS, UDP_SOCKET).differences}
+
+
+def check_of(phase: Phase, kind: StreamKind) -> ContinuityCheck:
+    return next(each for each in CHECKS if each.id == check_id(phase, CLUSTER, kind))

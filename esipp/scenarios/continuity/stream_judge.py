@@ -4,14 +4,16 @@ New TCP connections of the same client on the same way are the control. A stream
 a bounded time longer. A machine that is too busy keeps both waiting.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
+from esipp.base.plural import counted
 from esipp.checks.check import Status
-from esipp.checks.continuity import ONE_PORT, STALE, UNREWRITTEN, ContinuityCheck, Phase, Way
+from esipp.checks.continuity import ONE_PORT, SERVED_UNREADY, STALE, UNREWRITTEN, ContinuityCheck, Phase, Way
 from esipp.checks.model import Family
 from esipp.checks.model import Protocol as Transport
 from esipp.checks.stream import RECOVERS, STEADY, Reuse, StreamKind
@@ -24,6 +26,8 @@ from esipp.judging.timeline.steady_runs import SILENCE
 from esipp.judging.timeline.streams import (
     MOST_ERRORS,
     OURS,
+    UNREADY,
+    UNREADY_BESIDE,
     Sample,
     longest_gap,
     prober_failed,
@@ -108,7 +112,7 @@ class StreamJudge:
             return self._silent(longest, said)
         if decided := self._scattered(said):
             return decided
-        if decided := self._sources(said) or self._jumped(said):
+        if decided := self._sources(said) or self._unready(said) or self._jumped(said):
             return decided
         if not any(sample.answered for sample in samples):
             return undecided(check, "no probe was answered, nor were new TCP connections for long enough", said)
@@ -250,9 +254,9 @@ class StreamJudge:
         return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts, late=True)
 
     def _removed(self, silence: Silence) -> str:
-        """What happened to the pod of the last answer, as text; empty if nothing did."""
+        """What happened to the pod of the last answer, as text; empty if nothing did, or if it is ready again."""
         assert silence.before is not None
-        words = {"gone": "was gone", "deleting": "was being deleted", "unready": "was unready"}
+        words = {"gone": "was gone", "deleting": "was being deleted", "unready": "was unready", "ready": ""}
         removals = [
             words[mark.what]
             for mark in sorted(self.judge.seen.marks, key=lambda mark: mark.at)
@@ -279,6 +283,41 @@ class StreamJudge:
             return undecided(self.check, why, said)
         reason = f"more than {MOST_LOST:.0%} of the probes were lost while nothing changed"
         return Decision(Status.FAIL, self.check.expected, said, reason, evidence="lost", tally=counts)
+
+    def _unready(self, said: str) -> Decision | None:
+        """A failure if a pod went on to answer for too long after it had become unready in all EndpointSlices."""
+        late = [
+            (sample, sample.started - since)
+            for sample in self.samples
+            for since, until in self._unready_times.get(sample.pod, ())
+            if sample.answered and since + RECOVERS < sample.started < until
+        ]
+        if not late:
+            return None
+        sample, lag = max(late, key=lambda each: each[1])
+        reason = (
+            f"{counted(len(late), 'probe was', 'probes were')} answered by {sample.pod} up to {lag:.1f} s after it had "
+            f"become unready in all EndpointSlices ({RECOVERS:.0f} s allowed)"
+        )
+        return Decision(
+            Status.FAIL, self.check.expected, said, reason, evidence=SERVED_UNREADY, tally=self._counts, late=True
+        )
+
+    @cached_property
+    def _unready_times(self) -> dict[str, list[tuple[float, float]]]:
+        """From when to when pods were unready in all EndpointSlices; one that terminates may go on to serve."""
+        found = defaultdict[str, list[tuple[float, float]]](list)
+        since: dict[str, float] = {}
+        ends: set[str] = set()
+        for mark in sorted(self.judge.seen.marks, key=lambda mark: mark.at):
+            if mark.what in (UNREADY, UNREADY_BESIDE) and mark.pod not in ends:
+                since[mark.pod] = mark.at
+            elif mark.what in ("ready", "slice-ready", "deleting") and mark.pod in since:
+                found[mark.pod].append((since.pop(mark.pod), mark.at))
+            ends |= {mark.pod} if mark.what == "deleting" else set()
+        for pod, at in since.items():
+            found[pod].append((at, float("inf")))
+        return found
 
     def _jumped(self, said: str) -> Decision | None:
         """A failure if a socket's datagrams went on to another pod although no endpoint changed."""

@@ -13,6 +13,7 @@ from .api import Api, Follower, StatusWriter
 from .balancer import Balancer
 from .decisions import Decisions
 from .haproxy import HAProxy
+from .icmp import ignore_refusals
 from .kernel import Kernel
 from .naming import Resolver
 from .own_ports import give_each_its_own
@@ -29,6 +30,7 @@ def main(arguments: list[str]) -> int:
     decisions = Decisions()
     kernel = Kernel(settings.interface)
     kernel.set_up()
+    ignore_refusals()
     own = kernel.own_addresses()
     proxies = HAProxy(settings, own, decisions)
     api = Api(settings.server, settings.ca, settings.token)

@@ -79,12 +79,16 @@ class Translations:
             self._write(f"table {TABLE}\ndelete table {TABLE}\n")
 
     def _write(self, text: str) -> None:
-        """Do it. What the kernel refuses is logged, and the rest goes on."""
-        try:
-            command = [self.program, "-f", "-"]
-            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS, check=False)
-            refused = done.stderr.strip() if done.returncode else ""
-        except (OSError, subprocess.SubprocessError) as error:
-            refused = repr(error)
-        if refused:
-            print(f"nft: {refused}", file=sys.stderr, flush=True)
+        load(text, self.program)
+
+
+def load(text: str, program: str = "nft") -> None:
+    """Give rules to the kernel. What it refuses is logged, and the rest goes on."""
+    try:
+        command = [program, "-f", "-"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS, check=False)
+        refused = done.stderr.strip() if done.returncode else ""
+    except (OSError, subprocess.SubprocessError) as error:
+        refused = repr(error)
+    if refused:
+        print(f"nft: {refused}", file=sys.stderr, flush=True)
