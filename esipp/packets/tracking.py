@@ -81,8 +81,9 @@ class Tracking:
                 if last is None or last[2] != local or port_seen is None:
                     continue
                 reported = seen[0], port_seen
-                if last[1] == reported:
-                    agreed += 1
+                if last[1][0] == reported[0]:
+                    # Another port: an earlier flow had the same ends, and NAT moved that one.
+                    agreed += last[1] == reported
                     continue
                 tracked = f"connection tracking on {each.node} has {say(last[1])}"
                 contradictions.append(f"the backend reports the peer {say(reported)}, {tracked}")

@@ -93,10 +93,15 @@ def test_entries_that_lead_round_in_a_circle_say_nothing() -> None:
 
 def test_each_connection_of_a_group_is_looked_up_by_its_own_port() -> None:
     group = replace(MADE, count=3, ports=((40000, 40000), (40001, 40001), (40002, 40002)))
-    moved = entry(("192.0.2.9", 40002), DIALLED, POD, ("192.0.2.9", 1024))
+    moved = entry(("192.0.2.9", 40002), DIALLED, POD, ("192.0.2.1", 1024))
     assert tracked(group, a=PRESERVED + entry(("192.0.2.9", 40001), DIALLED, POD, ("192.0.2.9", 40001)) + moved) == (
-        Tracked(2, 1, "the backend reports the peer 192.0.2.9:40002, connection tracking on a has 192.0.2.9:1024")
+        Tracked(2, 1, "the backend reports the peer 192.0.2.9:40002, connection tracking on a has 192.0.2.1:1024")
     )
+
+
+def test_another_port_of_the_right_source_says_nothing() -> None:
+    """An earlier flow had the same ends: so it was with a few of 126,200 connections on kind-iptables (2026-11-27)."""
+    assert tracked(MADE, a=entry(CLIENT, DIALLED, POD, (CLIENT[0], 1024))) is None
 
 
 def test_only_answers_are_looked_up() -> None:
