@@ -1,8 +1,8 @@
-"""Nodes that cut connections which stay open: after some seconds, or as soon as the pod terminates."""
+"""Nodes that cut connections after some seconds or as soon as the pod terminates, or have no room for new ones."""
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Event
 
 from esipp.base.labels import RUN_LABEL
@@ -29,20 +29,37 @@ FORGET = """table inet {mark} {{
 }}"""
 
 
-@contextmanager
-def forgetting_after_seconds(nodes: Nodes) -> Iterator[Placed]:
-    """The endpoint node knows connections to a nodePort for four seconds, and drops what belongs to older ones."""
-    placed, node, mark = Placed(), nodes.roles[Role.ENDPOINT_NODE], new_mark()
-    name = service_name(LOCAL)
+FULL = """table inet {mark} {{
+  set had4 {{ type ipv4_addr . inet_service; flags dynamic, timeout; timeout 120s; size 100; }}
+  set had6 {{ type ipv6_addr . inet_service; flags dynamic, timeout; timeout 120s; size 100; }}
+  chain ports {{
+    type filter hook prerouting priority -190;
+    tcp dport {port} ct state new add @had4 {{ ip saddr . tcp sport }} accept
+    tcp dport {port} ct state new add @had6 {{ ip6 saddr . tcp sport }} accept
+    tcp dport {port} ct state new drop
+  }}
+}}"""
+"""As a table of 100 entries: each is there for two minutes, and what is new when all are taken is dropped."""
 
-    def work(ended: Event) -> None:
-        live = set_up_run(nodes, {name}, ended)
-        if live is not None:
-            nft(node, FORGET.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
-            placed.at = time.time()
 
-    with in_own_rules(nodes, mark, work):
-        yield placed
+def at_the_node_port(rules: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """Rules of nftables on the endpoint node about TCP at a Local nodePort."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        placed, node, mark = Placed(), nodes.roles[Role.ENDPOINT_NODE], new_mark()
+        name = service_name(LOCAL)
+
+        def work(ended: Event) -> None:
+            live = set_up_run(nodes, {name}, ended)
+            if live is not None:
+                nft(node, rules.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
+                placed.at = time.time()
+
+        with in_own_rules(nodes, mark, work):
+            yield placed
+
+    return apply
 
 
 @contextmanager
@@ -85,10 +102,25 @@ BREAKS = (
         Group.DELIVERY,
         "the endpoint node forgets connections to a nodePort after four seconds, and drops what belongs to them",
         RunOptions(("continuity",), (QUIET,)),
-        forgetting_after_seconds,
+        at_the_node_port(FORGET),
         lambda check: is_lasting(check, Phase.QUIET) and is_about(check, Continuity) and check.subject.way == LOCAL,
         names="flushes connection tracking",
         may=by_chance,
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "connection-table-full",
+        Group.DELIVERY,
+        "the endpoint node has room for 100 connections to a nodePort in two minutes, and drops further ones",
+        RunOptions(("continuity",), (QUIET,)),
+        at_the_node_port(FULL),
+        lambda check: (
+            is_about(check, Continuity)
+            and (check.subject.phase, check.subject.way, check.subject.what) == (Phase.QUIET, LOCAL, What.NO_LOSS)
+        ),
+        names="a node drops a connection",
+        may=lambda check: by_chance(check) or (is_about(check, Continuity) and check.subject.way == LOCAL),
         at_once=False,
         scoped=True,
     ),
