@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -147,11 +146,6 @@ def node_of(document: Json) -> Node:
     networks = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
     target = EXCLUDED not in (meta.get("labels") or {}) and not meta.get("deletionTimestamp")
     return Node(meta["name"], tuple(sorted(addresses.items())), tuple(networks), target)
-
-
-def same_address(one: str, other: str) -> bool:
-    """Compare as addresses, not as strings."""
-    return ipaddress.ip_address(one) == ipaddress.ip_address(other)
 
 
 def ingress_for(mode: Mode, vips: Sequence[str]) -> list[Json]:
