@@ -210,7 +210,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
 
 
 def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]:
-    """Return the command that runs the lane's suites on its cluster, or those that its further options ``more`` name."""
+    """Return the command that runs the lane's suites on its cluster, or those that the options ``more`` name."""
 
     def given(option: str) -> bool:
         return any(each == option or each.startswith(f"{option}=") for each in more)

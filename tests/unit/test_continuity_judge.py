@@ -9,6 +9,7 @@ import pytest
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
 from esipp.judging.promise import Bound, Checking
+from esipp.judging.timeline.expected_backends import LATE
 from esipp.judging.timeline.losses import gaps, tally
 from esipp.judging.timeline.streams import Sample, Steer, Stream
 from esipp.judging.topology import parse_address
@@ -265,6 +266,18 @@ def test_a_pod_that_is_unready_may_not_answer_once_its_node_has_said_503() -> No
     pod = next(m.pod for m in world().marks if m.what == "unready")
     seen = changed(world(), ECMP, at, lambda s: Sample(s.seq, s.started, s.started, "answered", pod, "a", "192.0.2.9"))
     assert differing(seen) == red(Phase.FLAPS, ECMP, "place")
+
+
+@pytest.mark.parametrize(("beyond", "late"), [(0.5, True), (9.5, True), (10.3, False)])
+def test_an_answer_of_a_removed_pod_is_late_for_ten_seconds(beyond: float, late: bool) -> None:
+    """Which proves nothing on an overloaded machine; later ones are wrong on any."""
+    gone = next(mark.at for mark in world().marks if mark.what == "gone" and mark.at > BEGAN[Phase.ROLLING_UPDATE])
+    pod = next(mark.pod for mark in world().marks if mark.what == "gone" and mark.at == gone)
+    at = gone + LATE + beyond
+    seen = changed(world(), "nodeport.cluster", at, lambda s: s._replace(pod=pod, node="a"))
+    (check,) = (each for each in CHECKS if each.id == check_id(Phase.ROLLING_UPDATE, "nodeport.cluster", "place"))
+    said = Judge(seen).decide(check)
+    assert (said.status, said.late) == (Status.FAIL, late)
 
 
 @pytest.mark.parametrize("phase", [QUIET, Phase.POLICY_CHANGES, Phase.CORDON, Phase.API_SERVER])

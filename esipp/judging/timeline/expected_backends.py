@@ -104,7 +104,9 @@ def first_503(checks: Stream | None, after: float) -> float:
     return next((s.started for s in checks.samples if s.started >= after and s.outcome == "503"), math.inf)
 
 
-def misplaced(sample: Sample, allowed: Mapping[str, Sequence[Span]], *, local: bool = True, node: str = "") -> str:
+def misplaced(
+    sample: Sample, allowed: Mapping[str, Sequence[Span]], *, local: bool = True, node: str = "", overdue: float = 0.0
+) -> str:
     """Why an answer comes from a wrong backend; empty if the backend is an expected one.
 
     Args:
@@ -112,12 +114,13 @@ def misplaced(sample: Sample, allowed: Mapping[str, Sequence[Span]], *, local: b
         allowed: when which pod may answer.
         local: whether the pod's own node decides, as under Local.
         node: the only node whose pods may answer; empty for any.
+        overdue: seconds for which a pod may answer beyond its time.
     """
     if sample.pod not in allowed:
         return f"{sample.pod or 'an unknown pod'} is not a backend"
     if node and sample.node != node:
         return f"node {node} forwarded it to a pod on node {sample.node}"
     for span in allowed[sample.pod]:
-        if span.since <= sample.ended and sample.started <= (span.here if local else span.elsewhere):
+        if span.since <= sample.ended and sample.started <= (span.here if local else span.elsewhere) + overdue:
             return ""
     return f"{sample.pod} was neither ready nor terminating and serving"
