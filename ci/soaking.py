@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ci import endurance
 from ci.hermetic import engine
-from ci.lane import SETUP_FAILED
+from ci.lane import SETUP_FAILED, TEARDOWN_SECONDS
 from ci.places import CLUSTER, CONTEXT, cores
 from ci.step import SetupError, guarded
 
@@ -130,7 +130,13 @@ def one_run(options: argparse.Namespace, out: Path) -> tuple[Result, float]:
     began = time.monotonic()
     with (out.parent / f"{out.name}.said").open("w") as said:
         tied = guarded(command, "TERM")  # cleans up if this program ends
-        subprocess.run(tied, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
+        process = subprocess.Popen(tied, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        try:
+            process.wait()
+        except BaseException:  # subprocess.run would kill it, and its namespace would stay
+            process.terminate()
+            process.wait(TEARDOWN_SECONDS)
+            raise
     seconds = time.monotonic() - began
     ledger = out / "ledger.jsonl"
     if not ledger.is_file():

@@ -1,6 +1,12 @@
 """What ci/soak makes of the ledger of a run."""
 
+import argparse
 import json
+import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +14,7 @@ from typing import Any
 import pytest
 
 from ci.lane import SETUP_FAILED
-from ci.soaking import Result, main, read, sentence
+from ci.soaking import Result, main, one_run, read, sentence
 
 END = {"record": "end", "result": "conformant", "seconds": {"judge": 0.1}}
 
@@ -57,3 +63,26 @@ def test_a_folder_that_has_runs_already_is_refused(tmp_path: Path, capsys: pytes
     (tmp_path / "run-1").mkdir()
     assert main(["--keep", str(tmp_path), "--record"]) == SETUP_FAILED
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_a_run_that_is_ended_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleaned, said = tmp_path / "cleaned", tmp_path / "run-1.said"
+    script = f"trap 'touch {cleaned}; exit 1' TERM; echo ready; while :; do sleep 0.05; done"
+    monkeypatch.setattr("ci.soaking.guarded", lambda *_: ["sh", "-c", script])
+
+    def end() -> None:
+        while not said.exists() or "ready" not in said.read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: sys.exit(143))
+    ender = threading.Thread(target=end)
+    ender.start()
+    options = argparse.Namespace(context="c", image="i", samples=1, suite=None, more=[])
+    try:
+        with pytest.raises(SystemExit):
+            one_run(options, tmp_path / "run-1")
+    finally:
+        ender.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert cleaned.exists()
