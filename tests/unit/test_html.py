@@ -180,7 +180,7 @@ def test_a_whole_conformant_run_is_green_and_has_no_banner() -> None:
     text = render(recorded(checks, good))
     assert 'class="banner good"' in text
     assert 'role="alert"' not in text
-    assert "No check failed" in text
+    assert "No check of the cluster failed" in text
 
 
 def test_a_check_without_a_verdict_is_reported_as_such() -> None:

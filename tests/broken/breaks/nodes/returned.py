@@ -256,7 +256,7 @@ BREAKS = (
             stream_of(check, UDP_SOCKET.name)
             and of_phase(check, Phase.CONNTRACK_DELETED, AT_NODE, What.STREAM)
         ),
-        names="or drops them",
+        names="drops them or forgets",
         may=by_chance,
         at_once=False,
     ),
