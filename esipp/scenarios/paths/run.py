@@ -143,7 +143,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             for path, made in briefly.items():
                 seen[path] += [each if timed or each.outcome is not Outcome.ANSWERED else replace(each, moments=())
                                for each in made]  # fmt: skip
-        # At once: kernels forget a datagram's flow after 30 s, and a closed connection after 120 s.
+        # At once: kernels forget a datagram's flow after 30 s, and a connection that ended with a reset after 10 s.
         tracking = Tracking(read_tables(reachable(clients.agents, findings.on_node)))
         taken.stalls += stalls_of(clients.probers, clocks, began)
         for path, waits in waiting.result().items():
