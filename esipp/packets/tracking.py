@@ -1,12 +1,21 @@
-"""Connection tracking: what the nodes' kernels still know of every connection, read once after all have been made."""
+"""Connection tracking: what the nodes' kernels know of every connection."""
 
+import os
 import re
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Self
 
 from esipp.checks.observation import Observation, Outcome, Tracked
 from esipp.packets.capture import End, plain, say
+
+EVERY = 8.0
+"""Seconds between two readings: kernels remember a connection that ended with a reset for 10 s."""
+
+FEWEST_CORES = 4
+"""With fewer, reading beside the window would slow down what is measured; then the tables are read at its end alone."""
 
 SECONDS = 30.0
 """Timeout for one node's table."""
@@ -35,6 +44,45 @@ def read_tables(ways: Mapping[str, Sequence[str]]) -> dict[str, Table]:
     with ThreadPoolExecutor(max_workers=4) as pool:
         told = dict(zip(ways, pool.map(_told, ways.values()), strict=True))
     return {node: table for node, text in told.items() if (table := table_of(text))}
+
+
+class Reader:
+    """Reads the tables of nodes during a window, where the machine bears it, and at its end.
+
+    Args:
+        ways: the prefix of a command on each node.
+        every: seconds between two readings.
+    """
+
+    def __init__(self, ways: Mapping[str, Sequence[str]], every: float = EVERY) -> None:
+        self._ways, self._every = ways, every
+        self._tables: dict[str, dict[Flow, Flow]] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._read_on, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._ways and len(os.sched_getaffinity(0)) >= FEWEST_CORES:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def end(self) -> Mapping[str, Table]:
+        """Read once more; the entries of all readings, the last one of each flow."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._read()
+        return self._tables
+
+    def _read_on(self) -> None:
+        while not self._ended.wait(self._every):
+            self._read()
+
+    def _read(self) -> None:
+        for node, table in read_tables(self._ways).items():
+            self._tables.setdefault(node, {}).update(table)
 
 
 def _told(way: Sequence[str]) -> str:

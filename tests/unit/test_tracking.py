@@ -1,11 +1,13 @@
 """Connection tracking as a witness: tables as ``conntrack -L`` prints them, and connections followed through them."""
 
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from esipp.checks.observation import Observation, Outcome, Tracked
-from esipp.packets.tracking import Tracking, reachable, read_tables, table_of
+from esipp.packets.tracking import Reader, Tracking, reachable, read_tables, table_of
 
 CLIENT, DIALLED, POD, NODE = ("192.0.2.9", 40000), ("192.0.2.1", 30080), ("10.244.1.5", 8080), "192.0.2.1"
 ECHO = {"protocol": "http", "node": "a", "pod": "echo-a", "local_address": POD[0], "local_port": POD[1]}
@@ -107,6 +109,30 @@ def test_another_port_of_the_right_source_says_nothing() -> None:
 def test_only_answers_are_looked_up() -> None:
     assert tracked(replace(MADE, outcome=Outcome.TIMEOUT), a=PRESERVED) is None
     assert tracked(replace(MADE, seen=None), a=PRESERVED) is None
+
+
+@pytest.mark.parametrize(("cores", "found"), [(4, 2), (2, 1)])
+def test_tables_are_read_during_a_window_where_the_machine_bears_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, found: int
+) -> None:
+    """A kernel forgets: what one reading has, the next one lacks."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    table, asked = tmp_path / "table", tmp_path / "asked"
+    table.write_text(PRESERVED)
+    said = ["sh", "-c", f"cat {table}; touch {asked}"]
+    with Reader({"a": said}, every=0.01) as reader:
+        until = time.monotonic() + (30.0 if cores == 4 else 0.2)
+        while not asked.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert asked.exists() is (cores == 4)
+        table.write_text(entry(("192.0.2.9", 40001), DIALLED, POD, CLIENT))
+        assert len(reader.end()["a"]) == found
+
+
+def test_a_window_that_breaks_off_ends_the_readings() -> None:
+    with Reader({}) as reader:
+        pass
+    assert reader.end() == {}
 
 
 def test_a_node_that_cannot_be_asked_has_no_table() -> None:

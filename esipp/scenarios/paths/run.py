@@ -11,7 +11,7 @@ from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
 from esipp.judging.witnesses import NOTHING_TRACKED
 from esipp.ledger.codec import record_of
-from esipp.packets.tracking import Tracking, reachable, read_tables
+from esipp.packets.tracking import Reader, Tracking, reachable
 from esipp.preflight.facts import listener_facts
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
 from esipp.scenarios.context import Context
@@ -131,7 +131,8 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     timed = asks_for_moments(path_checks, findings.facts)
     clocks = {name: prober.clock().offset for name, prober in clients.probers.items()}
     began = time.monotonic()
-    with looking, testbed.suspected(), steering(run, findings) as steers, ThreadPoolExecutor(1) as beside:
+    reader = Reader(reachable(clients.agents, findings.on_node))
+    with looking, testbed.suspected(), steering(run, findings) as steers, ThreadPoolExecutor(1) as beside, reader:
         tell, answering = run.progress.completed, settling.answering
         waiting = beside.submit(wait_longer, clients.probers, todo, path_checks, answering)
         with watched(run, findings, testbed, clients) as watch:
@@ -143,8 +144,7 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
             for path, made in briefly.items():
                 seen[path] += [each if timed or each.outcome is not Outcome.ANSWERED else replace(each, moments=())
                                for each in made]  # fmt: skip
-        # At once: kernels forget a datagram's flow after 30 s, and a connection that ended with a reset after 10 s.
-        tracking = Tracking(read_tables(reachable(clients.agents, findings.on_node)))
+        tracking = Tracking(reader.end())  # at once, as kernels forget
         taken.stalls += stalls_of(clients.probers, clocks, began)
         for path, waits in waiting.result().items():
             taken.waits.setdefault(path.key, []).extend(waits)
