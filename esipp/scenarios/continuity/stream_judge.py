@@ -286,6 +286,8 @@ class StreamJudge:
 
     def _unready(self, said: str) -> Decision | None:
         """A failure if a pod went on to answer for too long after it had become unready in all EndpointSlices."""
+        if self.kind.reuse is Reuse.ONE_WAY:
+            return None  # nobody answers
         late = [
             (sample, sample.started - since)
             for sample in self.samples
