@@ -14,6 +14,8 @@ from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
 from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
 from esipp.judging.timeline.streams import MOST_GAP
 from esipp.ledger.conclusion import MOST_UNDECIDED
+from esipp.packets.tap import FEWEST_CORES
+from esipp.scenarios.continuity.judge import OVERDUE
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
 from esipp.scenarios.endpoint_change import evidence, rest
@@ -23,7 +25,6 @@ from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
 from esipp.scenarios.paths.judge import BY_CHANCE, MOSTLY_CONTROL
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
-from esipp.scenarios.policy_change.run import FEWEST_CORES
 from esipp.scenarios.policy_change.timeline import SAMPLED
 
 
@@ -180,9 +181,9 @@ UNDECIDED = (
         "esipp counts them, and only where the nodes are containers of its own machine. Single connections without an "
         f"answer, at most {FEW:.0%} of those on a path, of one health check or of one stream, are late. So are as few "
         "that a node refused whose health check said 503 too late, an entry of a changed Service that gives only right "
-        "answers in the end, and sometimes none, and answers of a removed pod up to 10 s after all nodes should have "
-        "known. Load balancers may share unequally there, as nodes answer them "
-        "late. More silence fails, and so does any other wrong answer.",
+        f"answers in the end, and sometimes none, and answers of a removed pod up to {OVERDUE:.0f} s after all nodes "
+        "should have known. Load balancers may share unequally there, as nodes answer them late. More silence fails, "
+        "and so does any other wrong answer.",
         "A service proxy that is slow, or loses single connections, by its own fault on such a machine; the verdict "
         "states the number of tasks.",
         ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty"),

@@ -319,6 +319,10 @@ RFC_2992 = Reference(
 METALLB_LAYER_2 = Reference(
     "MetalLB documentation, layer 2 mode: limitations", "https://metallb.io/concepts/layer2/#limitations"
 )
+METALLB_JOINS = Reference(
+    "MetalLB: internal/speakerlist/speakerlist.go, joinMembers",
+    "https://github.com/metallb/metallb/blob/v0.16.1/internal/speakerlist/speakerlist.go",
+)
 AZURE = Reference(
     "Nills Franssens, Maintaining client IP on a Service in the Azure Kubernetes Service",
     "https://blog.nillsf.com/index.php/2020/07/13/maintaining-client-ip-on-a-service-in-the-azure-kubernetes-service/",

@@ -53,8 +53,8 @@ class Event:
             balancer may lose requests for as long as its health checks need.
         disturbs_balancer: it disturbs the cluster's own load balancer itself, or may make it change its nodes.
         frees_vip: what any node may announce a VIP after, or may not, as text; empty if it does not concern VIPs.
-        frees_for: seconds after that in which the VIP may move, where that takes longer than a bound of the load
-            balancer or ``MOVES_WITHIN``.
+        frees_for: seconds after that in which the VIP may move, if no bound of the load balancer is known and the
+            client's neighbour table shows the move; else ``MOVES_WITHIN``.
         lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
         node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, and every
             control plane node for ``api-server``.

@@ -10,12 +10,10 @@ from typing import Self
 
 from esipp.checks.observation import Observation, Outcome, Tracked
 from esipp.packets.capture import End, plain, say
+from esipp.packets.tap import FEWEST_CORES
 
 EVERY = 8.0
 """Seconds between two readings: kernels remember a connection that ended with a reset for 10 s."""
-
-FEWEST_CORES = 4
-"""With fewer, reading beside the window would slow down what is measured; then the tables are read at its end alone."""
 
 SECONDS = 30.0
 """Timeout for one node's table."""
@@ -47,7 +45,7 @@ def read_tables(ways: Mapping[str, Sequence[str]]) -> dict[str, Table]:
 
 
 class Reader:
-    """Reads the tables of nodes during a window, where the machine bears it, and at its end.
+    """Reads the tables of nodes during a window, where there are ``FEWEST_CORES``, and at its end.
 
     Args:
         ways: the prefix of a command on each node.

@@ -83,13 +83,13 @@ MOVED_VIP = KnownDifference(
     covers=MOVED,
     reason="the cluster's own load balancer moved the VIP to another node because of the change; that node does not "
     "know established connections",
-    references=(METALLB_LAYER_2,),
+    references=(METALLB_LAYER_2, METALLB_JOINS),
     by_chance=True,
     evidence="The client's neighbour table shows the move. Where it has no node for the VIP, another node accepted new "
     "connections right after the break. Something changed on one of the two nodes, and the break came within the load "
-    "balancer's bound after that, or within 10 s; after a node's return, within 60 s if that table shows the move, as "
-    "MetalLB's speakers look for each other that often. Or an earlier phase had moved the VIP, by that table, and the "
-    "connection was answered through its first node even after that.",
+    "balancer's bound after that, or within 10 s; after a node's return, within 60 s if no bound is known and that "
+    "table shows the move, as MetalLB's speakers look for each other that often. Or an earlier phase had moved the "
+    "VIP, by that table, and the connection was answered through its first node even after that.",
     hides="A VIP that changes its node for another reason within that time. A node that breaks a connection whose VIP "
     "it lost in an earlier phase.",
 )

@@ -25,8 +25,8 @@ SERVES_ON = "The pods of the run still serve for longer than (N+1) x health chec
 """What requirements add for events that delete pods with grace."""
 
 METALLB_REJOINS = 60.0
-"""Seconds between two attempts of MetalLB's speakers to find those that they lost (joinMembers in its
-internal/speakerlist/speakerlist.go). Until they have, both sides claim the VIPs: for 13 s once (2026-11-27)."""
+"""Seconds between two attempts of MetalLB's speakers to find those that they lost (``METALLB_JOINS``). Until they have,
+both sides claim the VIPs: for 13 s once (2026-11-27)."""
 
 EVENTS = (
     Event(phase=Phase.QUIET, meanwhile="While nothing changes"),

@@ -184,10 +184,10 @@ def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
     if stream.size and stream.protocol is Protocol.TCP:
         return f"{sent} completes every transfer, and every byte comes back as it was sent."
     seen = f"Pods see {expected_source(way)}"
-    if event.by_health_checks and stream.reuse is not Reuse.ONE_WAY:
-        seen += f". No pod answers {RECOVERS:.0f} s after it became unready in all EndpointSlices"
     if stream.protocol is Protocol.TCP:
         return f"{sent} answers every time. {seen}."
+    if stream.reuse is not Reuse.ONE_WAY:
+        seen += f". No pod answers {RECOVERS:.0f} s after it became unready in all EndpointSlices"
     answers = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
     if keeps_its_pod(event, way, stream):
         seen += ". No endpoint changes, so all these datagrams reach one pod"

@@ -709,6 +709,16 @@ def test_speakers_that_lost_each_other_may_move_a_vip_for_longer(phase: Phase, a
     told = [(0.0, "a"), (0.0, "c"), (at - 0.05, "a")] if away else [(0.0, "c"), (0.0, "a")]
     seen = linked(seen, *told, *([(at + 0.05, "c")] if away else []))
     assert statuses(seen)[check_id(phase, OWN, "lasting")] is status
+    bounded = replace(seen, bound=Bound(2.0, "--bound"))
+    assert statuses(bounded)[check_id(phase, OWN, "lasting")] is Status.FAIL, "whoever knows a bound gets no minute"
+
+
+def test_only_the_neighbour_table_shows_a_move_so_long_after_a_return() -> None:
+    phase = Phase.CUT_OFF
+    at = moment(phase, 19.5)
+    windows = [replace(each, ended=each.began + 3.0) if each.phase is phase else each for each in world().windows]
+    seen = replace(wandering(world(), at), windows=windows)
+    assert statuses(seen)[check_id(phase, OWN, "lasting")] is Status.FAIL
 
 
 @pytest.mark.parametrize(

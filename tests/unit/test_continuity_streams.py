@@ -36,6 +36,7 @@ from tests.unit.continuity_world import (
     changed_stream,
     control_lost,
     differing,
+    key,
     lost,
     world,
 )
@@ -109,6 +110,19 @@ def test_a_socket_keeps_its_pod_where_no_endpoint_changes(phase: Phase) -> None:
         assert "went on from" in decided(seen, name).reason
     else:
         assert differing(seen) == {}
+
+
+def test_a_pod_that_is_no_longer_ready_loses_its_sockets() -> None:
+    """Then an endpoint changed, although nothing was done to it."""
+    began = BEGAN[Phase.KUBE_PROXY] + 3
+    seen = changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + 2, elsewhere)
+    name = check_id(Phase.KUBE_PROXY, CLUSTER, UDP_SOCKET)
+    (pod,) = {
+        each.pod for each in seen.sent[key(CLUSTER)[0], Family.IPV4, UDP_SOCKET.name].view(began - 1, began - 0.1)
+    }
+    for pods, status in (((pod, "another"), Status.PASS), (("c1",), Status.FAIL)):
+        marks = [*seen.marks, *(Mark(began - 0.1 if each == pod else began + 1.9, "unready", each) for each in pods)]
+        assert decided(replace(seen, marks=marks), name).status is status
 
 
 @pytest.mark.parametrize("kind", [UDP_NEW, SCTP_PORT])
@@ -436,6 +450,11 @@ def test_sctp_that_goes_on_to_a_pod_that_is_no_longer_ready_is_known_and_udp_is_
             assert (said.evidence == SERVED_UNREADY) is late, said
             if late:
                 assert "s after it had become unready in all EndpointSlices (5 s allowed)" in said.reason
+    ending = [*marks, Mark(out - 0.1, "deleting", pod)]
+    for kind, these in ((UDP_SOCKET, ending), (UDP_ONE_WAY, marks)):  # it may serve on; nobody answers
+        seen = changed_stream(replace(world(), marks=these), CLUSTER, kind, out, out + 8.0, goes_on)
+        seen = changed_stream(seen, CLUSTER, kind, out + 8.0, out + 9.0, elsewhere)
+        assert decided(seen, check_id(Phase.FLAPS, CLUSTER, kind)).evidence != SERVED_UNREADY
     known = {each.covers for each in check_of(Phase.FLAPS, SCTP_PORT).differences}
     assert SERVED_UNREADY in known
     assert SERVED_UNREADY not in {each.covers for each in check_of(Phase.FLAPS, UDP_SOCKET).differences}

@@ -219,8 +219,8 @@ def _events(
 ) -> Iterator[tuple[float, str, float]]:
     """The events in a check's phase that may move its VIP from one node to another: time, text, and seconds.
 
-    Where these are longer than the load balancer's bound, they count: it only covers nodes that must be left. What
-    an event says of itself needs a move that the table shows.
+    For a node that becomes usable again they count even if the load balancer's bound is shorter: it only covers nodes
+    that must be left. What an event says of itself needs a move that the table shows, and no bound that is known.
     """
     window = seen.window(check.subject.phase)
     if window is None:
@@ -228,7 +228,8 @@ def _events(
     event = check.subject.event
     moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
     if event.frees_vip:
-        yield from ((at, event.frees_vip, event.frees_for if shown else 0.0) for at in moments)
+        moves_for = event.frees_for if shown and seen.bound is None else 0.0
+        yield from ((at, event.frees_vip, moves_for) for at in moments)
     elif event.refuses and shown and (node := seen.places.of(event.node)) in (before, after):
         yield from ((at, f"node {node} stopped or began to take new flows", 0.0) for at in moments)
     if not check.subject.way.local:

@@ -285,9 +285,12 @@ class StreamJudge:
         return Decision(Status.FAIL, self.check.expected, said, reason, evidence="lost", tally=counts)
 
     def _unready(self, said: str) -> Decision | None:
-        """A failure if a pod went on to answer for too long after it had become unready in all EndpointSlices."""
+        """A failure if a pod went on to answer for too long after it had become unready in all EndpointSlices.
+
+        It says nothing of datagrams that pods only count.
+        """
         if self.kind.reuse is Reuse.ONE_WAY:
-            return None  # nobody answers
+            return None
         late = [
             (sample, sample.started - since)
             for sample in self.samples
@@ -328,7 +331,7 @@ class StreamJudge:
         ends = [self.judge.seen.since, *(window.until for window in self.judge.seen.windows)]
         for before, after in pairwise(sample for sample in self.samples if sample.answered):
             new_port = any(before.started <= end and end - RENEWS <= after.started for end in ends)
-            if before.pod == after.pod or new_port:
+            if before.pod == after.pod or new_port or self._left(before.pod, after.started):
                 continue
             reason = (
                 f"{self.judge.when(self.check.subject.phase, after.started)}, datagrams of one socket went on from "
@@ -336,6 +339,12 @@ class StreamJudge:
             )
             return Decision(Status.FAIL, self.check.expected, said, reason, evidence="jumped", tally=self._counts)
         return None
+
+    def _left(self, pod: str, at: float) -> bool:
+        """Whether a pod was no longer ready at a time, although nothing was done that makes it so."""
+        marks = sorted((each for each in self.judge.seen.marks if each.pod == pod), key=lambda mark: mark.at)
+        last = [each.what for each in marks if each.at <= at and each.what in ("ready", "unready", "deleting", "gone")]
+        return bool(last) and last[-1] != "ready"
 
     # --------------------------------------------------------------------------------------------- sources, transfers
     @property

@@ -25,6 +25,7 @@ from esipp.checks.policy_change import (
 )
 from esipp.checks.timing import PROMPT
 from esipp.judging.timeline.streams import Sample, Stream
+from esipp.packets.tap import FEWEST_CORES
 from esipp.preflight.preflight import Findings
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
@@ -78,11 +79,6 @@ seconds in later changes: enough for a data plane that follows at all.
 FOLLOWED = 3
 """Packets follow one of so many connections of a path beside changing Services: these come at another moment after
 each policy change."""
-
-FEWEST_CORES = 4
-"""Cores that the nodes and esipp need together for captures while policies change. With two, captures made the policy
-changes take 45 s instead of 27 s, and hardly any of their times was measured well enough (2026-11-24). That four are
-enough is an assumption."""
 
 CONNECTIONS = 3
 """Connections that stay open, at an entry and in a family."""

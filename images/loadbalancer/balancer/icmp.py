@@ -4,9 +4,9 @@ A node may refuse a SYN by ICMP, as Cilium does where a Service has no backend. 
 connect() still holds the socket. The kernel then keeps it in the socket's error queue and goes on to connect
 (tcp_v4_err in net/ipv4/tcp_ipv4.c). From then on the socket is reported as faulty each time it is polled. HAProxy 2.6
 does not read that queue: it polls again at once, for as long as the connection lasts. On kind-cilium-dsr it took more
-than one core for minutes, API servers lost their leases, and 1,098 checks were undecided (2026-11-27).
+than one core for minutes, API servers lost their leases, and 1,218 checks were undecided (2026-11-27).
 
-Without the error, HAProxy waits and tries again, as it did before: it never noticed the refusal.
+Without the error, HAProxy waits until its connection is accepted or its own time is over.
 """
 
 from __future__ import annotations

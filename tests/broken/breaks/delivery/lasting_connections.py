@@ -1,20 +1,19 @@
 """Nodes that cut connections after some seconds or as soon as the pod terminates, or have no room for new ones."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from threading import Event
 
 from esipp.base.labels import RUN_LABEL
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, What
-from esipp.checks.model import Role
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from tests.broken.breakage import Break, Group, RunOptions
-from tests.broken.breaks.delivery.streams import DELETED, LOCAL, QUIET, by_chance, nft
-from tests.broken.nodes import Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import in_background, in_own_rules, set_up_run
+from tests.broken.breaks.delivery.streams import DELETED, LOCAL, QUIET, at_the_node_port, by_chance
+from tests.broken.nodes import Nodes, Placed, Rule
+from tests.broken.policy_changes import in_background, set_up_run
 
 FORGET = """table inet {mark} {{
   set young4 {{ type ipv4_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}
@@ -40,26 +39,6 @@ FULL = """table inet {mark} {{
   }}
 }}"""
 """As a table of 100 entries: each is there for two minutes, and what is new when all are taken is dropped."""
-
-
-def at_the_node_port(rules: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Rules of nftables on the endpoint node about TCP at a Local nodePort."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        placed, node, mark = Placed(), nodes.roles[Role.ENDPOINT_NODE], new_mark()
-        name = service_name(LOCAL)
-
-        def work(ended: Event) -> None:
-            live = set_up_run(nodes, {name}, ended)
-            if live is not None:
-                nft(node, rules.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
-                placed.at = time.time()
-
-        with in_own_rules(nodes, mark, work):
-            yield placed
-
-    return apply
 
 
 @contextmanager

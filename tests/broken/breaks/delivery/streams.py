@@ -81,6 +81,28 @@ def nft(node: str, rules: str) -> None:
     shell(node).run(f"nft -f - <<'END'\n{rules}\nEND")
 
 
+def at_the_node_port(
+    rules: str, protocol: Protocol = Protocol.TCP
+) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """Rules of nftables on the endpoint node about a Local nodePort; they name the table ``mark`` and the ``port``."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        placed, node, mark = Placed(), nodes.roles[Role.ENDPOINT_NODE], new_mark()
+        name = service_name(LOCAL, protocol)
+
+        def work(ended: Event) -> None:
+            live = set_up_run(nodes, {name}, ended)
+            if live is not None:
+                nft(node, rules.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
+                placed.at = time.time()
+
+        with in_own_rules(nodes, mark, work):
+            yield placed
+
+    return apply
+
+
 def pods_on(nodes: Nodes, live: Live, node: str) -> list[str]:
     """The names of the run's pods of continuity on a node."""
     selector = f"{RUN_LABEL}={live.run},{SELECTOR}"

@@ -16,7 +16,7 @@ from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
 from suites.streams import UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions
-from tests.broken.breaks.delivery.streams import by_chance, nft, stream_of
+from tests.broken.breaks.delivery.streams import at_the_node_port, by_chance, stream_of
 from tests.broken.during import LOOKS, in_effect, of_phase, once_so, over, restarted, run_of, while_so
 from tests.broken.forwarding import handed_on
 from tests.broken.matching import DROP, MASQUERADE, came_by, vips
@@ -133,22 +133,6 @@ def rewritten_after_the_return(nodes: Nodes) -> Iterator[Placed]:
 
 
 @contextmanager
-def dropped_if_forgotten(nodes: Nodes) -> Iterator[Placed]:
-    """The endpoint node drops datagrams from sockets whose entries it had, and has no longer."""
-    placed, node, mark = Placed(), nodes.roles[Role.ENDPOINT_NODE], new_mark()
-    name = service_name(AT_NODE, Protocol.UDP)
-
-    def work(ended: Event) -> None:
-        live = set_up_run(nodes, {name}, ended)
-        if live is not None:
-            nft(node, FORGET.format(mark=mark, port=live.service(name)["spec"]["ports"][0]["nodePort"]))
-            placed.at = time.time()
-
-    with in_own_rules(nodes, mark, work):
-        yield placed
-
-
-@contextmanager
 def forgotten_once_restarted(nodes: Nodes) -> Iterator[Placed]:
     """Nodes forget all UDP flows to a nodePort, again and again, from the restart of a kube-proxy on."""
     placed, is_so, name = Placed(), restarted(nodes, Disruption.KUBE_PROXY), service_name(THROUGH_NODE, Protocol.UDP)
@@ -251,7 +235,7 @@ BREAKS = (
         Group.NODES,
         "the endpoint node drops datagrams to a nodePort from sockets whose connection tracking entries were deleted",
         run_of(Phase.CONNTRACK_DELETED),
-        dropped_if_forgotten,
+        at_the_node_port(FORGET, Protocol.UDP),
         lambda check: (
             stream_of(check, UDP_SOCKET.name)
             and of_phase(check, Phase.CONNTRACK_DELETED, AT_NODE, What.STREAM)
