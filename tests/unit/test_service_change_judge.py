@@ -8,6 +8,7 @@ import pytest
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
+from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
 from esipp.judging.timeline.streams import Sample, Stream
@@ -15,7 +16,7 @@ from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import COMPARED, ENTRIES, EVENTS, STREAMS, why_not
-from tests.unit.service_change_world import EVERY, SPACING, World, event_of, frozen
+from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
 
 NOT_PRETENDED = ("idle", "idle-16-min", "scaled-to-fifty")
 """Events that the pretended cluster does not know, nor what leaves a pod from a Service's nodePort."""
@@ -91,6 +92,30 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     assert those(found, Status.KNOWN) == gone
     assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
     assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
+
+
+@pytest.mark.parametrize(("of_before", "status"), [(True, Status.KNOWN), (False, Status.FAIL)])
+def test_an_older_flow_that_ends_too_late_is_known_by_what_it_reached_until_then(
+    of_before: bool, status: Status
+) -> None:
+    """The client forgot the way to the VIP 30.1 s after the Service was deleted (kind-iptables, 2026-11-27)."""
+    every, asked = 40.0, (At.VIP, "udp-socket", Family.IPV4)
+    seen = World(every=every).seen("vip-udp")
+    event = seen.events["vip-udp"]
+    old, began = event.streams[asked], every * (len(event.stages) - 1)
+    pod = event.stages[-2].pods[0] if of_before else "a-stranger"
+    made = [each for each in old.samples if each.started < began]
+    for each in old.samples[len(made) :]:
+        times = each.seq, each.started
+        if each.started < began + FIELD_LIMIT + 1.0:
+            made.append(Sample(*times, each.started + 0.002, "answered", pod, HOME, each.source or "192.0.2.9"))
+        else:
+            made.append(Sample(*times, each.started + 1.0, "timeout"))
+    event.streams[asked] = frozen(Stream(old.name, old.spacing, made))
+    said = verdicts(seen, KUBE_PROXY, of="vip-udp")["changes.vip-udp.vip.udp-socket.ipv4.gone"]
+    assert said.status is status
+    if status is Status.FAIL:
+        assert "not answered by another pod only 31." in said.reason
 
 
 def affinity_shows(*shown: str) -> ServiceChangeEvidence:

@@ -110,7 +110,8 @@ RETURNS = 5.0
 """Seconds after a Node object is back until the nodes know the way to its pods again: Cilium took about one."""
 
 LAST = 5
-"""Answers at the end of a stage that must all come from pods of before, if an older flow is to explain them."""
+"""The last requests before a stage was followed, or before its end. If an older flow is to explain them, all their
+answers are from pods of before."""
 
 
 def decide(check: ServiceChangeCheck, seen: ServiceChangeEvidence) -> Decision:
@@ -175,7 +176,8 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
         last = say_observed(_answers(each.samples[-WINDOW:]))
         reason = f"the Service {each.stage.words}: {words} {when}; the last answers: {last}"
         late = run is not None or _only_late(case, each, fits_of(each.stage))
-        return Decision(Status.FAIL, check.expected, _words(made), reason, _shown(case, each), late=late)
+        shown = _shown(case, each, run.since if run else each.until)
+        return Decision(Status.FAIL, check.expected, _words(made), reason, shown, late=late)
     most = f"{len(lags)} changes followed, after {max(lags, default=0.0):.1f} s at most"
     sees = f"{len(case.stream.samples)} requests of one client; nodes that are not dialled may follow later"
     return Decision(Status.PASS, check.expected, _words(made), most, sees=sees)
@@ -197,8 +199,12 @@ def _only_late(case: _Case, each: InStage, fits: Fits) -> bool:
     return bool(answered) and answered <= {*each.stage.pods}
 
 
-def _shown(case: _Case, each: InStage) -> str:
-    """What a stage that was not followed shows about the cause, as evidence for a known difference."""
+def _shown(case: _Case, each: InStage, until: float) -> str:
+    """What a stage shows about the cause until it was followed, as evidence for a known difference.
+
+    A client that no longer knows the way to a VIP is silent in the end: a stale flow of kube-proxy was answered for
+    30.1 s, and then nobody announced the address any more (kind-iptables, 2026-11-27).
+    """
     subject = case.subject
     if subject.compared is None:
         return _affine(case, each)
@@ -208,7 +214,8 @@ def _shown(case: _Case, each: InStage) -> str:
     if subject.stream.size:
         return "" if any(sample.answered for sample in case.stream.samples) else LARGE_LOST
     before = {name for one in case.stages[: case.number_of(each)] for name in one.stage.pods}
-    answered = {sample.pod for sample in each.samples[-LAST:] if sample.answered}
+    wrong = [sample for sample in each.samples if sample.started < until][-LAST:]
+    answered = {sample.pod for sample in wrong if sample.answered}
     return STALE if answered and answered <= before - {*each.stage.pods} else ""
 
 
