@@ -10,7 +10,7 @@ from esipp.base.json import Json
 from esipp.checks.timing import LAG
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import HARMED, harm
-from esipp.judging.timeline.streams import UNREADY_BESIDE, Mark
+from esipp.judging.timeline.streams import SLICE_GONE, UNREADY_BESIDE, Mark
 
 MOVES_LABEL = "esipp.dev/moves"
 
@@ -152,5 +152,5 @@ class Watching:
             self._in_slice[key] = ready
         for key in missing:
             if service == of:
-                self.marks[of].append(Mark(at, "slice-gone", key[1], family))
+                self.marks[of].append(Mark(at, SLICE_GONE, key[1], family))
             del self._in_slice[key]

@@ -169,7 +169,10 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
 
 
 def allowed(event: Event) -> float:
-    """Return for how many seconds a stream may be silent while new TCP connections on the same way are answered."""
+    """Return for how many seconds a stream may be silent while new TCP connections on the same way are answered.
+
+    If its pod has gone, they count from when its EndpointSlice no longer lists that pod.
+    """
     return STEADY if event.phase is Phase.QUIET else RECOVERS
 
 
@@ -193,7 +196,8 @@ def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
         seen += ". No endpoint changes, so all these datagrams reach one pod"
     if event.phase is Phase.QUIET:
         return f"{sent} {answers}, is never silent for {STEADY:.0f} s and loses at most one in twenty. {seen}."
-    sent += f" {answers}, without a gap of more than {allowed(event):.0f} s while it answers new TCP connections."
+    sent += f" {answers}, without a gap of more than {allowed(event):.0f} s while it answers new TCP connections"
+    sent += ", counted from when the EndpointSlice no longer lists the pod, if that has gone." if stream.keeps_port else "."
     if event.phase is Phase.POLICY_CHANGES and way.local:
         return (
             f"{sent} {seen}. While the policy is Cluster they may see a node's: until {RECOVERS:.0f} s after the "

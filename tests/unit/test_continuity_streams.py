@@ -14,7 +14,7 @@ from esipp.checks.continuity import NODEPORT, SERVED_UNREADY, STALE, ContinuityC
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
 from esipp.judging.frame import Decision
-from esipp.judging.timeline.streams import Mark, Sample, Stream
+from esipp.judging.timeline.streams import SLICE_GONE, Mark, Sample, Stream
 from esipp.probing.traffic import Target
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, LinkChange
 from esipp.scenarios.continuity.judge import Judge
@@ -231,6 +231,36 @@ def test_silence_after_the_pod_has_gone_is_stale_if_other_ports_are_answered() -
     assert decided(stale(seen, SCTP_NEW), name).evidence != STALE
 
 
+@pytest.mark.parametrize("kind", [UDP_SOCKET, SCTP_PORT])
+def test_no_node_can_know_that_a_pod_has_gone_before_its_endpoint_slice_says_so(kind: StreamKind) -> None:
+    """On a busy machine, kubelets reported a pod's end up to 3.3 s late; kube-proxy followed in 4 s."""
+    name, since = check_id(Phase.DELETED, CLUSTER, kind), BEGAN[Phase.DELETED] + 3
+    seen = changed_stream(world(), CLUSTER, kind, since, since + 8, silent)
+    last = [each for each in seen.sent[key(CLUSTER)[0], Family.IPV4, kind.name].view(0.0, since) if each.answered][-1]
+
+    def status(at: float, pod: str, family: Family = Family.IPV4) -> tuple[Status, str]:
+        marks = [*seen.marks, Mark(since + at, SLICE_GONE, pod, family.value)]
+        found = decided(replace(seen, marks=marks), name)
+        return found.status, found.observed
+
+    known, said = status(3.5, last.pod)
+    assert known is Status.PASS
+    assert "once its EndpointSlice no longer listed the pod" in said
+    assert status(1.0, last.pod)[0] is Status.FAIL, "known for 7 s"
+    assert status(3.5, "another")[0] is Status.FAIL
+    assert status(3.5, last.pod, Family.IPV6)[0] is Status.FAIL
+    assert status(9.0, last.pod)[0] is Status.FAIL, "it ended before anybody knew"
+
+
+def test_a_silence_barely_too_long_on_a_busy_machine_is_undecided() -> None:
+    began, name = BEGAN[Phase.POLICY_CHANGES] + 2, check_id(Phase.POLICY_CHANGES, CLUSTER, UDP_SOCKET)
+    for seconds, late, status in (
+        (RECOVERS + 0.5, 0.0, Status.FAIL), (RECOVERS + 0.5, 0.4, Status.INCONCLUSIVE), (RECOVERS + 7, 0.4, Status.FAIL),
+    ):  # fmt: skip
+        seen = busy(changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + seconds, silent), began + 1, late)
+        assert decided(seen, name).status is status, (seconds, late)
+
+
 def test_silence_before_any_change_is_not_stale() -> None:
     began = BEGAN[Phase.POLICY_CHANGES] + 2
     seen = changed_stream(world(), CLUSTER, SCTP_PORT, began, began + 8, silent)
@@ -403,6 +433,7 @@ def test_a_stream_is_silent_that_was_answered_and_is_no_more_until_that_is_known
     assert streams.silent(13.0) == ["nodeport.local IPv4 udp-socket 0"]
     assert streams.silent(17.0) == ["nodeport.local IPv4 udp-socket 0"]
     assert streams.silent(19.6) == []
+    assert streams.silent(19.6, [Mark(13.0, SLICE_GONE, "p", "IPv4")]) == ["nodeport.local IPv4 udp-socket 0"]
 
 
 def test_a_larger_transfer_is_made_where_a_smaller_one_was_complete() -> None:

@@ -243,7 +243,7 @@ def read_health(result: dict[str, Any], ours: Callable[[float], float]) -> Sampl
     )
 
 
-UNREADY, UNREADY_BESIDE = "slice-unready", "slice-unready-beside"
+UNREADY, UNREADY_BESIDE, SLICE_GONE = "slice-unready", "slice-unready-beside", "slice-gone"
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,8 @@ class Gathering:
     def _heard(self, acts: Acts) -> Reading:
         """Whether every stream that keeps its port is answered again."""
         self._count(acts)
-        left = acts.streams.silent(time.monotonic())
+        marks = [mark for marks in acts.watching.marks.values() for mark in tuple(marks)]
+        left = acts.streams.silent(time.monotonic(), marks)
         return Reading(not left, ", ".join(left))
 
     def _count(self, acts: Acts) -> None:

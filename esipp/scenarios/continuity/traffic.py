@@ -12,7 +12,7 @@ from esipp.checks.continuity import Way
 from esipp.checks.model import Balancer, Family, Protocol
 from esipp.checks.stream import RECOVERS, TIMEOUT, Reuse, StreamKind
 from esipp.judging.timeline.losses import is_late
-from esipp.judging.timeline.streams import PATIENCE, Sample, Stream, read_request
+from esipp.judging.timeline.streams import PATIENCE, SLICE_GONE, Mark, Sample, Stream, read_request
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Line, Prober
 from esipp.probing.traffic import ENDLESS, FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
@@ -167,13 +167,14 @@ class Streams:
         """Ask a pod which datagrams of one-way streams it has counted so far."""
         self._traffic.ask_arrived(prober, pod, node)
 
-    def silent(self, now: float) -> list[str]:
+    def silent(self, now: float, marks: Iterable[Mark] = ()) -> list[str]:
         """The names of streams that keep their port and were answered from it, but not lately.
 
-        Without those that have been silent for long enough while new TCP connections on their way were answered: that
-        they are not answered again is known.
+        Without those that have been silent for long enough while new TCP connections on their way were answered, once
+        no EndpointSlice lost an endpoint any more: that they are not answered again is known.
         """
         found = []
+        left = max((mark.at for mark in marks if mark.what == SLICE_GONE), default=0.0)
         for way, family, kind in self._parts:
             part = self._parts[way, family, kind][-1]
             if not kind.keeps_port or kind.count:
@@ -183,7 +184,7 @@ class Streams:
                 continue
             control = self.streams[way, family].view(last, now - PATIENCE, now)
             since = max((each.started for each in control if not each.answered or is_late(each)), default=last)
-            if now - since <= KNOWN:
+            if now - max(since, left) <= KNOWN:
                 found.append(part.name)
         return found
 

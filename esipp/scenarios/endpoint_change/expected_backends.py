@@ -13,7 +13,7 @@ from esipp.judging.timeline.expected_backends import (
     spans_of_actions,
     until_followed,
 )
-from esipp.judging.timeline.streams import Mark, Sample, Stream
+from esipp.judging.timeline.streams import SLICE_GONE, Mark, Sample, Stream
 from esipp.scenarios.endpoint_change.timeline import Timeline
 
 FEW, FEW_SECONDS = 2, 1.0
@@ -39,7 +39,7 @@ class Wrong:
 
 def spans(lines: Sequence[Timeline], marks: Sequence[Mark], opened: Iterable[tuple[str, float]]) -> Spans:
     """When each pod may answer, from the timelines of the changes; ``opened`` are pods made ready otherwise."""
-    gone = {mark.pod: mark.at for mark in marks if mark.what in ("gone", "slice-gone")}  # the last of them counts
+    gone = {mark.pod: mark.at for mark in marks if mark.what in ("gone", SLICE_GONE)}  # the last of them counts
     added = [(line.change.pod, line.change.cause) for line in lines if line.change.up]
     removed = []
     for line in lines:

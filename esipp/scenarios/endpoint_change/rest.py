@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from esipp.checks.model import Family
 from esipp.judging.statistics import least_share, more_lost_p
-from esipp.judging.timeline.streams import Mark, Stream
+from esipp.judging.timeline.streams import SLICE_GONE, Mark, Stream
 from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, Doubt, Timeline
 
 SETTLING = QUIET
@@ -89,7 +89,7 @@ class Rest:
 
 def windows(lines: Sequence[Timeline], marks: Iterable[Mark], doubts: Iterable[Doubt]) -> list[Window]:
     """The times of rest: no change in progress, no terminating pod, and no wrong health check."""
-    gone: dict[str, float] = {mark.pod: mark.at for mark in marks if mark.what in ("gone", "slice-gone")}
+    gone: dict[str, float] = {mark.pod: mark.at for mark in marks if mark.what in ("gone", SLICE_GONE)}
     busy = [(line.change.cause - 0.1, _settled(line, gone) + SETTLING) for line in lines]
     busy += [(each.since, each.until) for each in doubts]
     if not lines:
