@@ -13,9 +13,10 @@ TIMEOUT = 3.0
 
 
 RECOVERS = 5.0
-"""Seconds for which a stream may be silent while new TCP connections on the same way are answered; if its pod has gone,
-from when its EndpointSlice no longer lists that pod, as no node can know it earlier. kube-proxy cleans connection
-tracking in the sync that changes its rules: 2 to 4 s after the EndpointSlice in seven runs on two cores (2026-11-27)."""
+"""Seconds for which a stream may be silent while new TCP connections on the same way are answered; if its pod has
+gone, from when its EndpointSlice no longer lists that pod, as no node can know it earlier. kube-proxy cleans connection
+tracking in the sync that changes its rules: up to 4 s after the EndpointSlice in seven runs on two cores
+(2026-11-27)."""
 
 STEADY = 1.0
 """The same while nothing changes."""

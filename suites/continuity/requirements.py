@@ -197,7 +197,8 @@ def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
     if event.phase is Phase.QUIET:
         return f"{sent} {answers}, is never silent for {STEADY:.0f} s and loses at most one in twenty. {seen}."
     sent += f" {answers}, without a gap of more than {allowed(event):.0f} s while it answers new TCP connections"
-    sent += ", counted from when the EndpointSlice no longer lists the pod, if that has gone." if stream.keeps_port else "."
+    counted = ", counted from when the EndpointSlice no longer lists the pod, if that has gone"
+    sent += f"{counted}." if stream.keeps_port else "."
     if event.phase is Phase.POLICY_CHANGES and way.local:
         return (
             f"{sent} {seen}. While the policy is Cluster they may see a node's: until {RECOVERS:.0f} s after the "

@@ -255,8 +255,10 @@ def test_no_node_can_know_that_a_pod_has_gone_before_its_endpoint_slice_says_so(
 def test_a_silence_barely_too_long_on_a_busy_machine_is_undecided() -> None:
     began, name = BEGAN[Phase.POLICY_CHANGES] + 2, check_id(Phase.POLICY_CHANGES, CLUSTER, UDP_SOCKET)
     for seconds, late, status in (
-        (RECOVERS + 0.5, 0.0, Status.FAIL), (RECOVERS + 0.5, 0.4, Status.INCONCLUSIVE), (RECOVERS + 7, 0.4, Status.FAIL),
-    ):  # fmt: skip
+        (RECOVERS + 0.5, 0.0, Status.FAIL),
+        (RECOVERS + 0.5, 0.4, Status.INCONCLUSIVE),
+        (RECOVERS + 7.0, 0.4, Status.FAIL),
+    ):
         seen = busy(changed_stream(world(), CLUSTER, UDP_SOCKET, began, began + seconds, silent), began + 1, late)
         assert decided(seen, name).status is status, (seconds, late)
 
