@@ -108,8 +108,9 @@ class What(StrEnum):
 
     Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. Beside
     ``no-loss``, ``no-delay`` limits the time in which answers are late, as they are if their first SYN was dropped.
-    ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one. All
-    claims but ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a
+    ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one.
+    ``fail-over`` limits the time until another node has the VIP of a node that is gone, if a profile does. All claims
+    but ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a
     whole.
     """
 
@@ -117,6 +118,7 @@ class What(StrEnum):
     NO_DELAY = "no-delay"
     GAP = "gap"
     LOSSES = "losses"
+    FAIL_OVER = "fail-over"
     SOURCE = "source"
     PROMPT = "source-prompt"
     PLACE = "place"

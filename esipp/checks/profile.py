@@ -263,13 +263,14 @@ class NodeSelection:
 
     ``membership``: seconds until a list of members is updated. ``spreads``: whether it uses all healthy nodes at once,
     and not one at a time; None if unknown. ``bound``: seconds until it stops sending traffic to a node, if N and period
-    do not say.
+    do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone.
     """
 
     by: Figure[tuple[Steering, ...]]
     membership: Figure[Seconds] | None = None
     spreads: Figure[bool] | None = None
     bound: Figure[Seconds] | None = None
+    fail_over: Figure[Seconds] | None = None
 
 
 @dataclass(frozen=True)

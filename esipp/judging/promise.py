@@ -119,6 +119,25 @@ def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | N
     return Promise(seconds, f"profile {profile.name} ({how}): {_figures(profile)}", spreads, by_checks, True)
 
 
+def fail_over_of(profiles: Sequence[LoadBalancer], *, sure: bool) -> Bound | None:
+    """Seconds within which another node must have the VIP of a node that is gone; None if nobody promises it.
+
+    Args:
+        profiles: the possible profiles; if several fit, each must promise it, and the longest time counts.
+        sure: whether the user named the profile; if not, only documented figures count.
+    """
+    figures = [(each.steering.fail_over, each) for each in profiles]
+    known = [
+        (figure.value, each)
+        for figure, each in figures
+        if figure is not None and (sure or figure.grade is Grade.DOCUMENTED)
+    ]
+    if not known or len(known) < len(figures):
+        return None
+    seconds, profile = max(known, key=lambda pair: pair[0])
+    return Bound(seconds, f"profile {profile.name} ({'--provider' if sure else 'detected'}): fail-over")
+
+
 def promise_of_reference(settings: Mapping[str, Any]) -> Promise:
     """The promise of the reference load balancer: the settings that esipp gave it."""
     if not {"period", "unhealthy"} <= settings.keys():

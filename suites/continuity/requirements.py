@@ -17,6 +17,7 @@ EXPECTED = {
     What.NO_DELAY: f"no time of more than {AT_ONCE:g} s in which answers are late",
     What.GAP: BY_PERIOD,
     What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
+    What.FAIL_OVER: "an answer within the load balancer's time for a fail-over; recorded if there is none",
     What.SOURCE: "the correct source in every answer",
     What.PROMPT: f"the correct source in every answer from {PROMPT:.0f} s after the return to Local",
     What.PLACE: "no answer from a pod that must not serve",
@@ -30,6 +31,7 @@ FAILS_IF = {
     What.NO_DELAY: "a node drops all SYNs of a moment, as while its rules change, and clients send them again",
     What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
     What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
+    What.FAIL_OVER: "the VIP stays for too long at a node that is gone: nobody answers there",
     What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",
     What.PROMPT: "nodes still rewrite the source for seconds after the policy is Local again",
     What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that must not serve",
@@ -91,6 +93,12 @@ def _sentences(event: Event, way: Way, what: What) -> str:
         )
     if what is What.LOSSES:
         return f"{meanwhile}: records lost and late requests through {through}, and the longest gap."
+    if what is What.FAIL_OVER:
+        return (
+            f"{meanwhile}, requests through {through} are answered again within the time that the load balancer's "
+            "profile promises for a fail-over. The check only records if another node has the VIP, or if no profile "
+            "promises a time."
+        )
     if what is What.PROMPT:
         return (
             f"{meanwhile}, every answer through {through} shows {expected_source(way)} from {PROMPT:.0f} s after the "
@@ -155,6 +163,7 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
         What.GAP: (DESIGN_BOUND,),
         What.LOSSES: (DESIGN_BOUND,) if by_bound(event, way) else (DESIGN_BLACKHOLE,),
         What.PROMPT: (API_ETP, DESIGN_BACKWARD),
+        What.FAIL_OVER: (METALLB_LAYER_2,),
         What.SOURCE: (
             API_IP_MODE,
             KEP_1860,

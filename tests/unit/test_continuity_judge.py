@@ -47,6 +47,7 @@ from tests.unit.verdicts import judge_with
 
 ROLLING, QUIET = Phase.ROLLING_UPDATE, Phase.QUIET
 ECMP = "reference-ecmp.local"
+OWN = "default.local"
 PROXIED_HERE = {"load-balancer.ingress.continuity-default-local": "Proxy"}
 ANOTHER_CLIENT = "192.0.2.10"
 
@@ -320,6 +321,43 @@ def test_checks_of_a_node_that_does_not_answer_end_by_their_timeout() -> None:
     assert verdict(unknown, check_id(Phase.CUT_OFF, ECMP, "gap")).status is Status.INCONCLUSIVE
 
 
+PROMISED = Bound(10.0, "profile metallb-l2 (detected): fail-over")
+
+
+@pytest.mark.parametrize(
+    ("slug", "missed", "bound", "status"),
+    [
+        (OWN, 50, PROMISED, Status.PASS),
+        (OWN, 125, PROMISED, Status.FAIL),
+        ("default.cluster", 125, PROMISED, Status.FAIL),
+        (OWN, 125, None, Status.RECORDED),
+        (OWN, 5, PROMISED, Status.RECORDED),  # the VIP was at another node
+    ],
+)
+def test_the_vip_of_a_node_that_is_cut_off_is_answered_again_in_time(
+    slug: str, missed: int, bound: Bound | None, status: Status
+) -> None:
+    seen = changed(world(), slug, moment(Phase.CUT_OFF, 2.0), lost, missed)
+    said = verdict(replace(seen, fails_over=bound), check_id(Phase.CUT_OFF, slug, "fail-over"))
+    assert said.status is status
+    assert f"no answer for at most {missed / 10:.1f} s" in said.observed
+
+
+def test_a_fail_over_that_is_late_on_a_busy_machine_is_undecided() -> None:
+    began, check = moment(Phase.CUT_OFF, 2.0), check_id(Phase.CUT_OFF, OWN, "fail-over")
+    seen = replace(changed(world(), OWN, began, lost, 110), fails_over=PROMISED)
+    assert verdict(seen, check).status is Status.FAIL
+    assert verdict(busy(seen, began + 1.0, 0.8), check).status is Status.INCONCLUSIVE
+
+
+def test_what_is_lost_after_the_return_of_a_node_is_no_fail_over() -> None:
+    windows = [
+        replace(each, ended=each.began + 3.0) if each.phase is Phase.CUT_OFF else each for each in world().windows
+    ]
+    seen = replace(changed(world(), OWN, moment(Phase.CUT_OFF, 5.0), lost, 125), windows=windows, fails_over=PROMISED)
+    assert verdict(seen, check_id(Phase.CUT_OFF, OWN, "fail-over")).status is Status.RECORDED
+
+
 def test_what_becomes_of_connections_that_a_node_forgets_is_recorded() -> None:
     seen = broken(world(), "nodeport.local", moment(Phase.CONNTRACK_DELETED, 3.0))
     assert verdict(seen, check_id(Phase.CONNTRACK_DELETED, "nodeport.local", "lasting")).status is Status.RECORDED
@@ -501,7 +539,6 @@ def test_late_answers_are_ours_only_if_every_nodes_control_was_as_late(nodes: st
 
 
 # ------------------------------------------------------------------------------------- the cluster's own load balancer
-OWN = "default.local"
 
 
 def test_what_the_own_balancer_loses_is_held_against_the_reported_bound() -> None:

@@ -8,7 +8,7 @@ import pytest
 from esipp.app.options import MOST_BOUND, check_numbers
 from esipp.base.errors import PreflightError
 from esipp.checks.profile import Figure, Grade, LoadBalancer
-from esipp.judging.promise import AS_STARTED, BY_USER, promise_of, promise_of_reference
+from esipp.judging.promise import AS_STARTED, BY_USER, fail_over_of, promise_of, promise_of_reference
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.loading import all_profiles, named, read_file
 from esipp.loadbalancers.timeouts import USUAL, slowest, steering_of, timeouts_of
@@ -46,6 +46,21 @@ def test_where_several_fit_all_of_them_promise_and_the_longest_counts() -> None:
     assert "has no bound, and --bound is not set" in none.source
     assert promise_of([], sure=False).seconds is None
     assert not promise_of([], sure=False).known
+
+
+def test_a_fail_over_is_promised_where_every_profile_that_fits_documents_it() -> None:
+    metallb = named("metallb-l2")
+    found = fail_over_of([metallb], sure=False)
+    assert found is not None
+    assert (found.seconds, found.source) == (10.0, "profile metallb-l2 (detected): fail-over")
+    assert fail_over_of([metallb, named("aks")], sure=False) is None
+    assert fail_over_of([], sure=True) is None
+    figure = metallb.steering.fail_over
+    assert figure is not None
+    heard = Figure(figure.value, tuple(replace(each, grade=Grade.REPORTED) for each in figure.sources))
+    hearsay = replace(metallb, steering=replace(metallb.steering, fail_over=heard))
+    assert fail_over_of([hearsay], sure=False) is None
+    assert fail_over_of([hearsay], sure=True) is not None
 
 
 def test_an_instrument_is_held_to_what_it_was_started_with() -> None:

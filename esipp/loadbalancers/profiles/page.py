@@ -61,7 +61,8 @@ SECTIONS = {
     "node-port, pod, none), `path`, `period`, `timeout`, `healthy`, `unhealthy`, `no_traffic_period`, `first_failure`, "
     "`off_by_default`",
     "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether traffic "
-    "goes to all nodes at once), `bound` (seconds until a node gets no more traffic, if not derived from N and period)",
+    "goes to all nodes at once), `bound` (seconds until a node gets no more traffic, if not derived from N and "
+    "period), `fail_over` (seconds until another node has the VIP of a node that is gone)",
     "[probes]": "`from`: CIDRs, or a description",
     "[carries]": "`families`, `protocols`",
     "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",

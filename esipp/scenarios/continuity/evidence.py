@@ -131,7 +131,8 @@ class ContinuityEvidence:
         marks: the events of our pod watch; ``nodes``: the node of each pod.
         steers: the load balancer's reports, by way.
         checking: the settings of the reference load balancer's health checks, as it reports them.
-        bound: the promised time within which the cluster's own load balancer must have left a node.
+        bound: the promised time within which the cluster's own load balancer must have left a node; ``fails_over``:
+            that within which another node has the VIP of one that is gone.
         serves: seconds for which a pod keeps serving after its deletion began.
         own: the client's addresses; ``of_nodes``: those of all nodes; ``of_balancer``: those of the reference load
             balancer.
@@ -175,6 +176,7 @@ class ContinuityEvidence:
     counted_until: float = 0.0
     uncounted: str = ""
     links: Mapping[Asked, Sequence[LinkChange]] = field(default_factory=dict)
+    fails_over: Bound | None = None
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

@@ -42,6 +42,9 @@ MOST_MOVED = 2
 """The most new connections that one change of a load balancer's routes can break: they last for milliseconds, and begin
 a tenth of a second apart."""
 
+ELSEWHERE = 1.0
+"""Seconds without any answer that a VIP at another node explains, as half of its requests go to pods of a lost node."""
+
 BUSY = 5.0
 """Seconds before a VIP moves in which starved nodes may have taken each other for dead."""
 
@@ -82,6 +85,7 @@ class Judge:
             What.NO_DELAY: self._no_delay,
             What.GAP: self._gap,
             What.LOSSES: self._losses,
+            What.FAIL_OVER: self._fail_over,
             What.SOURCE: self._source,
             What.PROMPT: self._prompt,
             What.PLACE: self._place,
@@ -307,6 +311,41 @@ class Judge:
             why = "no bound is promised, neither by --bound nor by a load balancer profile"
             return Decision(Status.RECORDED, check.expected, numbers.words, why)
         return self._within(check, self.seen.bound)
+
+    def _fail_over(self, check: ContinuityCheck) -> Decision:
+        """For how long nobody answered at a VIP whose node was cut off, until another one did."""
+        window, bound = self._window(check), self.seen.fails_over
+        since, seconds = self._outage(self.requests(check), window)
+        said = f"no answer for at most {seconds:.1f} s"
+        if seconds < ELSEWHERE:
+            return Decision(Status.RECORDED, check.expected, said, "another node had the VIP, so that it did not move")
+        if bound is None:
+            return Decision(Status.RECORDED, check.expected, said, "no load balancer profile promises a time")
+        said += f"; bound {bound.seconds:g} s, {bound.source}"
+        vantage = self.vantage(check.subject.family)
+        if why := vantage.ours(since, since):
+            return undecided(check, why, said)
+        between = longest_gap(each for each in self.requests(check) if each.started >= since)
+        blur = Blur(between, vantage.slow(since, since + seconds))
+        held = hold(seconds, bound.seconds, blur)
+        if held is Held.UNKNOWN:
+            return undecided(check, say_unknown(bound.seconds, blur), said)
+        if held is Held.WITHIN:
+            return Decision(Status.PASS, check.expected, said, tally={"kept": 1})
+        reason = f"no request was answered for {seconds:.1f} s, {self.when(check.subject.phase, since)}"
+        return Decision(Status.FAIL, check.expected, said, reason, evidence="lost", tally={"broken": 1}, late=True)
+
+    def _outage(self, samples: Sequence[Sample], window: Window) -> tuple[float, float]:
+        """When the longest time without any answer began while a node was cut off, and its seconds."""
+        longest, first = (0.0, 0.0), None
+        for sample in sorted(samples, key=lambda each: each.started):
+            if not sample.answered:
+                first = sample.started if first is None and sample.started < (window.ended or window.until) else first
+            elif first is not None:
+                longest, first = max(longest, (first, sample.ended - first), key=lambda each: each[1]), None
+        if first is not None:
+            longest = max(longest, (first, window.until - first), key=lambda each: each[1])
+        return longest
 
     def _within(self, check: ContinuityCheck, bound: Bound, those: Sequence[Sample] | None = None) -> Decision:
         """Whether no gap is longer than a bound, if that was measured well enough; of all requests, or of those."""

@@ -19,7 +19,7 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
-from esipp.judging.promise import Bound, Checking, promise_of
+from esipp.judging.promise import Bound, Checking, fail_over_of, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.timeline.streams import Steer
 from esipp.judging.topology import IPAddress, Topology, parse_address
@@ -126,6 +126,7 @@ class Gathering:
         say: receives progress messages.
         timeouts: how long each wait may take.
         bound: the promised time within which the cluster's own load balancer must have left a node.
+        fails_over: the promised time within which another node has the VIP of one that is gone.
         timed: records when an event was.
         so_far: the evidence so far.
     """
@@ -144,6 +145,7 @@ class Gathering:
     uncertainty: float = 0.0
     timeouts: Timeouts = TIMEOUTS
     bound: Bound | None = None
+    fails_over: Bound | None = None
     timed: Callable[[Event], AbstractContextManager[object]] = contextlib.nullcontext
     so_far: Callable[[], ContinuityEvidence] = ContinuityEvidence
     sent: Mapping[Way, Sequence[StreamKind]] = field(default_factory=dict)
@@ -206,7 +208,7 @@ class Gathering:
                 self._of_balancer(),
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
                 PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._held(watching),
-                *min(self._uncounted.values(), default=(0.0, "")), links=streams.links,
+                *min(self._uncounted.values(), default=(0.0, "")), links=streams.links, fails_over=self.fails_over,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -441,6 +443,7 @@ def observe(context: Context) -> ContinuityEvidence:
         bound=promise_of(
             findings.balancer.profiles, sure=findings.balancer.named, bound=run.settings.bound
         ).bound,
+        fails_over=fail_over_of(findings.balancer.profiles, sure=findings.balancer.named),
         timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
     )  # fmt: skip
     context.gathered = lambda: gathering.so_far()

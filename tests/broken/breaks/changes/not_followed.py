@@ -212,6 +212,17 @@ BREAKS = (
         scoped=True,
     ),
     Break(
+        "vip-stays-where-no-pod-is",
+        Group.CHANGES,
+        "a VIP stays at a node without an endpoint, which drops what comes to it, when the endpoint is another one",
+        run_of("vip"),
+        once("vip", selects(Pods.SECOND), dropped_at_vips),
+        served("vip", At.VIP),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
         "used-ports-dropped-after-a-replacement",
         Group.CHANGES,
         "nodes drop new connections from a source port that was used before, once pods were replaced",

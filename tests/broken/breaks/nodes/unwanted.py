@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from esipp.checks.check import Check, is_about
-from esipp.checks.continuity import NODEPORT, Phase, Way, What
+from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
 from esipp.disruption.marks import Mark
@@ -18,6 +18,7 @@ from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
+OWN_VIPS = tuple(Way(Balancer.DEFAULT.value, policy) for policy in TrafficPolicy)
 UNWANTED = "unwanted-node"
 RUN = RunOptions(("changes",), (f"changes.{UNWANTED}.",), disruptive=True)
 
@@ -57,6 +58,18 @@ def lost_elsewhere(nodes: Nodes) -> Iterator[Placed]:
         return [Rule(family, "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],), "mangle") for family in Family]
 
     yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, Disruption.KUBELET), rules)
+
+
+@contextmanager
+def stays_at_the_lost_node(nodes: Nodes) -> Iterator[Placed]:
+    """No other node takes the VIPs of a node that is cut off."""
+
+    def rules(live: Live) -> list[Rule]:
+        addresses = [vip for way in OWN_VIPS for vip in vips(live.service(service_name(way)))]
+        return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
+
+    endpoint = nodes.roles[Role.ENDPOINT_NODE]
+    yield from while_so(nodes, service_name(OWN_VIPS[0]), lambda: in_effect(endpoint, Disruption.CUT_OFF), rules)
 
 
 @contextmanager
@@ -110,6 +123,19 @@ BREAKS = (
             check, Phase.IDLE_KUBELET, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING
         ),
         names="a node drops a connection",
+        at_once=False,
+    ),
+    Break(
+        "vip-stays-at-a-node-that-is-cut-off",
+        Group.NODES,
+        "no other node takes the VIPs of the cluster's own load balancer while the endpoint node is cut off",
+        run_of(Phase.CUT_OFF),
+        stays_at_the_lost_node,
+        lambda check: (
+            is_about(check, Continuity) and (check.subject.phase, check.subject.what) == (Phase.CUT_OFF, What.FAIL_OVER)
+        ),
+        names="stays for too long at a node that is gone",
+        may=lambda check: any(of_phase(check, Phase.CUT_OFF, way, What.LASTING) for way in OWN_VIPS),
         at_once=False,
     ),
     Break(
