@@ -188,7 +188,7 @@ UNDECIDED = (
         "and so does any other wrong answer.",
         "A service proxy that is slow, or loses single connections, by its own fault on such a machine; the verdict "
         "states the number of tasks.",
-        ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty"),
+        ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty", "source-rewritten-on-an-overloaded-machine"),
     ),
     Tolerance(
         "An unknown source at a VIP",

@@ -311,6 +311,21 @@ BREAKS = (
         at_once=False,
     ),
     Break(
+        "connections-reset-after-an-earlier-move-of-the-vip",
+        Group.NODES,
+        "nodes reset open connections through the VIP of a Cluster Service for five seconds from the restart of a "
+        "speaker on, after an excluded node may have lost the VIP",
+        RunOptions(
+            ("continuity",), tuple(f"continuity.{each.value}." for each in (Phase.EXCLUDE, Phase.SPEAKER, Phase.QUIET)),
+            disruptive=True,
+        ),
+        wrong_once(lambda nodes: restarted(nodes, Disruption.SPEAKER), AT_CLUSTER_VIP, resetting),
+        lambda check: of_phase(check, Phase.SPEAKER, AT_CLUSTER_VIP, What.LASTING),
+        names="flushes connection tracking",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
         "udp-flows-forgotten-by-a-restart-of-kube-proxy",
         Group.NODES,
         "nodes forget the UDP flows to a nodePort when kube-proxy restarts, and send the next datagram to any pod",

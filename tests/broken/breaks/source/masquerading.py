@@ -1,13 +1,20 @@
 """Traffic that enters the pod network is masqueraded: all of it, one IP family or protocol, or a share."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from esipp.checks.model import Family, Protocol
 from esipp.checks.path import PathCheck
+from esipp.judging.frame import OVERLOADED
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, into_own_pods, into_pod_network
 from tests.broken.nodes import Nodes, Placed
+
+LONGEST = 600
+"""Seconds after which tasks end that nobody ended."""
 
 
 def every(number: int) -> tuple[str, ...]:
@@ -58,6 +65,23 @@ def _one_in(number: int, word: str, samples: int, share: float, *, fixed: bool =
     )
 
 
+@contextmanager
+def on_an_overloaded_machine(nodes: Nodes) -> Iterator[Placed]:
+    """All traffic is masqueraded, while each core has more than enough tasks for late answers to prove nothing.
+
+    They give way to all others, so that the cluster lives.
+    """
+    spins = ["nice", "-n", "19", "timeout", str(LONGEST), sys.executable, "-c", "while True: pass"]
+    tasks = [subprocess.Popen(spins) for _ in range(int(1.5 * OVERLOADED * (os.cpu_count() or 1)))]
+    try:
+        with into_pod_network()(nodes) as placed:
+            yield placed
+    finally:
+        for task in tasks:
+            task.terminate()
+            task.wait()
+
+
 BREAKS = (
     Break(
         "source-rewritten",
@@ -67,6 +91,16 @@ BREAKS = (
         into_pod_network(),
         path_checks(changed_into_pod_network),
         names=NAMES_THE_NODE,
+    ),
+    Break(
+        "source-rewritten-on-an-overloaded-machine",
+        Group.SOURCE,
+        "every node masquerades all traffic that enters the pod network, while each core has thirty tasks",
+        RunOptions(("source_ip",), ("nodeport.local.",)),
+        on_an_overloaded_machine,
+        path_checks(changed_into_pod_network),
+        names=NAMES_THE_NODE,
+        unsure=lambda _: True,
     ),
     _only("IPv6", into_own_pods(families=(Family.IPV6,)), lambda each: each.subject.path.family is Family.IPV6),
     _one_in(50, "fifty", samples=200, share=0.9),
