@@ -7,6 +7,7 @@ import pytest
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.checks.model import Family
 from esipp.checks.policy_change import At, ChangingService, PolicyChange, PolicyClaim
+from esipp.judging.frame import Decision
 from esipp.judging.timeline.streams import Stream
 from esipp.scenarios.policy_change.judge import decide
 from esipp.scenarios.policy_change.timeline import STAYS
@@ -168,6 +169,19 @@ def test_each_lie_of_a_health_port_is_found(lie: str) -> None:
     ids=["one without data", "most without", "none answered", "one wrong"],
 )
 def test_health_ports_whose_last_answers_are_right_or_do_not_come_are_late(last: list[str], late: bool) -> None:
+    decided = at_the_end(last, before="200")
+    assert (decided.status, decided.late) == (FAIL, late), decided.reason
+
+
+@pytest.mark.parametrize(("before", "late"), [("refused", True), ("200", False)])
+def test_a_port_that_opened_shortly_before_may_have_been_closed_until_then(before: str, late: bool) -> None:
+    """The last ten answers began before it was open (docs/soak.md, run 91)."""
+    decided = at_the_end(["refused", *["200"] * 8, "accepted"], before)
+    assert (decided.status, decided.late) == (FAIL, late), decided.reason
+
+
+def at_the_end(last: list[str], before: str) -> Decision:
+    """The decision on a port that opens again, with these last answers; all answers before them are of one kind."""
     seen = World(DEFAULT).seen()
     course = seen.courses[DEFAULT]
     (check,) = (
@@ -179,12 +193,10 @@ def test_health_ports_whose_last_answers_are_right_or_do_not_come_are_late(last:
     )
     key = max(key for key in course.health if key[1] == HOME and key[2] is Family.IPV4)
     stream = course.health[key]
-    samples = list(stream.samples)
-    for number, outcome in zip(range(-len(last), 0), last, strict=True):
-        samples[number] = samples[number]._replace(outcome=outcome)
+    outcomes = [before] * (len(stream.samples) - len(last)) + last
+    samples = [sample._replace(outcome=outcome) for sample, outcome in zip(stream.samples, outcomes, strict=True)]
     course.health[key] = Stream(stream.name, stream.spacing, samples)
-    decided = decide(check, seen)
-    assert (decided.status, decided.late) == (FAIL, late), decided.reason
+    return decide(check, seen)
 
 
 def test_a_service_that_gets_no_port_again() -> None:

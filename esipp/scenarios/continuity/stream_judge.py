@@ -259,7 +259,7 @@ class StreamJudge:
         check, vantage = self.check, self.judge.vantage(self.check.subject.family)
         if why := vantage.ours(silence.since, silence.since):
             return undecided(check, why, said)
-        blur = Blur(self.kind.every, vantage.slow(silence.since, silence.until))
+        blur = Blur(slow=vantage.slow(silence.since, silence.until))
         if hold(silence.control, self.bound, blur) is Held.UNKNOWN:
             return undecided(check, say_unknown(self.bound, blur), said)
         when = self.judge.when(check.subject.phase, silence.since)

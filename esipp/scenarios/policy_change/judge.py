@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 
 from esipp.checks.check import Status, is_about
 from esipp.checks.model import Family, Role, TrafficPolicy
@@ -459,8 +460,12 @@ class _Port:
 
     @property
     def in_vain(self) -> bool:
-        """Whether the last answers are right, but for some that did not come."""
-        others = {sample.outcome for sample in self.last if not self.good(sample)}
+        """Whether all answers are right from the first right one on, the last ones, too, but for some that did not come.
+
+        With 24 tasks for each core, a port opened, and one of the ten last questions met no answer (docs/soak.md, 91).
+        """
+        since = list(dropwhile(lambda sample: not self.good(sample), self.samples))
+        others = {sample.outcome for sample in since if not self.good(sample)}
         return others <= {ACCEPTED, *LOST} and any(map(self.good, self.last))
 
     @property

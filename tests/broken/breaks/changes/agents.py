@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from esipp.checks.check import Check, is_about
@@ -13,7 +13,6 @@ from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
-from suites.streams import UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import SEEN_BEFORE
 from tests.broken.forwarding import handed_on, internal_addresses
@@ -28,21 +27,18 @@ EMPTY = 5.0
 """Seconds without rules: a connection is lost if its first SYN and two more are."""
 
 
-def stale(event: str, role: Role) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Datagrams from sockets in use go on to the pod of before, at one node."""
+def stale(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Datagrams from sockets in use go on to the pod of before, at the node whose kube-proxy was stopped."""
 
-    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
-        def made(live: Live) -> Iterator[Rule]:
-            for port, address, _, target in live.targets(live.service(f"changes-{event}")):
-                if port["protocol"] == "UDP":
-                    first, *others = handed_on(port, address, target, True, (nodes.roles[role],))
-                    words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *SEEN_BEFORE, *hands_to(address, target))
-                    yield Rule(family_of(address), first.chain, words, first.nodes)
-                    yield from others
+    def made(live: Live) -> Iterator[Rule]:
+        for port, address, _, target in live.targets(live.service(f"changes-{STOPPED}")):
+            if port["protocol"] == "UDP":
+                first, *others = handed_on(port, address, target, True, (nodes.bare,))
+                words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *SEEN_BEFORE, *hands_to(address, target))
+                yield Rule(family_of(address), first.chain, words, first.nodes)
+                yield from others
 
-        return nodes.live(lambda live: list(made(live)))
-
-    return apply
+    return nodes.live(lambda live: list(made(live)))
 
 
 def lives_on(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -115,23 +111,8 @@ BREAKS = (
         "kube-proxy of a node that starts after an endpoint was replaced leaves the connection tracking entries of the "
         "endpoint of before",
         RUN,
-        stale(STOPPED, Role.BARE_NODE),
+        stale,
         lambda check: at_bare_node(check, Claim.SERVED, Claim.GONE, reuse=Reuse.ONE_SOCKET, protocol="UDP"),
-        names="connection tracking still",
-        at_once=False,
-    ),
-    Break(
-        "stale-entries-after-a-proxy-was-sick",
-        Group.CHANGES,
-        "kube-proxy that could not write its rules for a while leaves the connection tracking entries of an endpoint "
-        "that was replaced meanwhile",
-        RunOptions(("changes",), (f"changes.{SICK}.",), disruptive=True),
-        stale(SICK, Role.ENDPOINT_NODE),
-        lambda check: (
-            is_about(check, ServiceChange)
-            and check.subject.stream.name == UDP_SOCKET.name
-            and check.subject.claim in (Claim.SERVED, Claim.GONE)
-        ),
         names="connection tracking still",
         at_once=False,
     ),
