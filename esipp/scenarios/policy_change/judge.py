@@ -460,10 +460,7 @@ class _Port:
 
     @property
     def in_vain(self) -> bool:
-        """Whether all answers are right from the first right one on, the last ones, too, but for some that did not come.
-
-        With 24 tasks for each core, a port opened, and one of the ten last questions met no answer (docs/soak.md, 91).
-        """
+        """Whether all are right from the first right one on, some of the last ten, too, but for some that did not come."""
         since = list(dropwhile(lambda sample: not self.good(sample), self.samples))
         others = {sample.outcome for sample in since if not self.good(sample)}
         return others <= {ACCEPTED, *LOST} and any(map(self.good, self.last))
