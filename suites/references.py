@@ -278,6 +278,13 @@ CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source 
 CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "backend selected by multiple externalIPs / LoadBalancer VIPs problem")
 CILIUM_COLLISIONS = issue(_CILIUM, 18632, "connections to one backend by several Services")
 CILIUM_KNOWN_COLLISIONS = issue(_CILIUM, 42632, "docs: Add limitation about LB to same backend via multiple VIPs")
+CILIUM_DSR_ADDRESS = issue(
+    _CILIUM, 18632, "In the DSR mode TCP reply may be sent from wrong IP when EP is reachable through multiple LB IPs"
+)
+CILIUM_DSR_MTU = issue(_CILIUM, 32601, "MTU issue for large UDP packets with native routing and DSR")
+CILIUM_DSR_FRAGMENTS = issue(
+    _CILIUM, 11180, "Support fragment tracking for BPF DSR / SNAT with kube-proxy replacement"
+)
 CILIUM_DSR_REMOTE = issue(_CILIUM, 41962, "DSR and nodePorts of other nodes")
 CILIUM_DSR_REMOTE_FIX = issue(_CILIUM, 41963, "Fix DSR support for remote NodePort services")
 CILIUM_AT_THE_CLIENT = issue(_CILIUM, 11746, "load balancing on the client's own node")

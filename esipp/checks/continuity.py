@@ -25,6 +25,7 @@ class Phase(StrEnum):
     CORDON = "cordon"
     DRAIN = "drain"
     EXCLUDE = "exclude"
+    IDLE_EXCLUDE = "idle-exclude"
     KUBE_PROXY = "kube-proxy"
     SPEAKER = "speaker"
     SPEAKER_MOVES = "speaker-moves"
@@ -138,6 +139,12 @@ SERVED_UNREADY = "unready"
 
 ONE_PORT = "one port"
 """Evidence: a connection from a port that connections on other ways have too is not answered; others are."""
+
+ONE_PORT_RESET = "one port, reset"
+"""Evidence: the same, and some of these connections are reset."""
+
+ALL_OF_A_SIZE = "all of a size"
+"""Evidence: no datagram of a size is answered, while new TCP connections on the same way are."""
 
 UNREWRITTEN = "the client"
 """Evidence: the pod sees the client's own address under Cluster."""

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from esipp.checks.check import Check, Level
 from esipp.checks.continuity import MOVED, Continuity
 from esipp.checks.known_differences import PROXIED, KnownDifference
-from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
+from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from suites.clients import OUTSIDE_1
 from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
 from suites.known_differences.balancers import STATELESS, by_proxy
-from suites.known_differences.cilium import DURING_CHANGES, ONE_PORT_FOR_TWO
+from suites.known_differences.cilium import DURING_CHANGES, LARGE_IN_DSR, ONE_PORT_FOR_TWO, ONE_PORT_IN_DSR
 from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT, SCTP_GOES_ON
 from suites.needs import needs
 from suites.references import *
@@ -35,7 +35,10 @@ def may_move(event: Event, way: Way) -> bool:
     """Return whether the cluster's own load balancer may change its nodes.
 
     Losses are then compared with its bound, or recorded if there is none. MetalLB, for example, has no health checks.
+    A Local Service has nothing at a node without endpoints.
     """
+    if way.local and event.node is Role.BARE_NODE:
+        return False
     local = event.last_pod_goes or event.phase is Phase.POLICY_CHANGES
     return event.disturbs_balancer or (way.local and local)
 
@@ -163,6 +166,9 @@ def stream_differences(way: Way, stream: StreamKind) -> Iterator[KnownDifference
         yield SCTP_GOES_ON
     if stream.ports == 1:
         yield ONE_PORT_FOR_TWO
+        yield ONE_PORT_IN_DSR
+    if stream.size and stream.protocol is Protocol.UDP and not way.local:
+        yield LARGE_IN_DSR
     if not way.local:
         yield DURING_CHANGES
 

@@ -83,6 +83,17 @@ EVENTS = (
         lasts=5.0,
     ),
     Event(
+        phase=Phase.IDLE_EXCLUDE,
+        meanwhile="While a node without endpoints has the label that excludes it from external load balancers, and "
+        "when it joins them again",
+        references=(EXCLUDE_LABEL, KEP_3836),
+        disruption=Disruption.EXCLUDE,
+        node=Role.BARE_NODE,
+        disturbs_balancer=True,
+        frees_vip="a node without endpoints was excluded or joined again",
+        lasts=5.0,
+    ),
+    Event(
         phase=Phase.KUBE_PROXY,
         meanwhile="During a restart of kube-proxy on the endpoint node",
         references=(E2E_RESTARTS,),

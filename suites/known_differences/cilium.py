@@ -6,7 +6,7 @@ Findings among them are undocumented: their project should know. They expire whe
 
 from dataclasses import replace
 
-from esipp.checks.continuity import ONE_PORT, UNREWRITTEN
+from esipp.checks.continuity import ALL_OF_A_SIZE, ONE_PORT, ONE_PORT_RESET, UNREWRITTEN
 from esipp.checks.health import EACH_TARGET, TWICE
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
@@ -76,6 +76,29 @@ ONE_PORT_FOR_TWO = replace(
     evidence="Only connections without an answer are excused, and connections on other ways had the same address and "
     "port at that time. New TCP connections on the same way, from other ports, were answered.",
     hides="A node may drop packets from this one port for another reason.",
+)
+ONE_PORT_IN_DSR = replace(
+    ONE_PORT_FOR_TWO,
+    when=DSR,
+    covers=ONE_PORT_RESET,
+    reason="in DSR mode, Cilium answers a connection with the address of another Service, through which an earlier one "
+    "from the same port reached the same pod; the client resets what it does not know",
+    references=(CILIUM_DSR_ADDRESS, CILIUM_SEVERAL_VIPS, CILIUM_KNOWN_COLLISIONS),
+    evidence="Only connections that were reset or got no answer are excused, and connections on other ways had the "
+    "same address and port at that time. New TCP connections on the same way, from other ports, were answered. "
+    "Cilium's ConfigMap says DSR.",
+    hides="A node may drop or reset what comes from this one port for another reason.",
+)
+LARGE_IN_DSR = KnownDifference(
+    DSR,
+    ALL_OF_A_SIZE,
+    "in DSR mode, the dialled node adds the Service's address and port to each UDP packet for another node: a packet "
+    "as large as the MTU does not fit any more, and of fragments only the first one has them",
+    (CILIUM_DSR_MTU, CILIUM_DSR_FRAGMENTS, CILIUM_DSR),
+    nature=Nature.DEFECT,
+    evidence="The Service is a Cluster one. No datagram of this size was answered, new TCP connections on the same way "
+    "were, and Cilium's ConfigMap says DSR.",
+    hides="Another cause for which a node passes no datagram of this size on to another node.",
 )
 SAME_PORT = KnownDifference(
     (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),

@@ -180,6 +180,14 @@ def test_nothing_is_steered_to_before_a_check_has_passed(nodes: Nodes) -> None:
     world.close()
 
 
+def test_a_faulty_one_sends_to_a_node_until_its_checks_have_failed(nodes: Nodes) -> None:
+    nodes.answers["127.0.0.3"] = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
+    world = world_of(nodes, faults=("joins-unchecked",))
+    assert world.kernel.ways == {"192.0.2.10": BOTH}
+    until(world, {"127.0.0.2": 1})
+    world.close()
+
+
 def test_a_node_that_fails_is_left_and_taken_back(nodes: Nodes) -> None:
     world = world_of(nodes)
     until(world, BOTH)

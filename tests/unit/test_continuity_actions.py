@@ -161,6 +161,7 @@ def test_a_disruption_is_the_disruptors_and_its_proof_is_reported(phase: Phase) 
     ("phase", "node", "cut"),
     [
         (Phase.IDLE_KUBELET, "b", ""),
+        (Phase.IDLE_EXCLUDE, "b", ""),
         (Phase.CUT_OFF, "a", "a"),
         (Phase.CONNTRACK_FULL, "b", ""),
         (Phase.CONNTRACK_DELETED, "a", ""),

@@ -94,6 +94,9 @@ RECORDED = (What.LOSSES, Level.RECORD)
 
 def test_a_node_without_endpoints_that_fails_concerns_cluster_services_alone() -> None:
     assert set(losses(Phase.IDLE_KUBELET).values()) == {NO_LOSS}
+    found = losses(Phase.IDLE_EXCLUDE)
+    bounded = (What.LOSSES, Level.EXTENDED)
+    assert {way: said for way, said in found.items() if said != NO_LOSS} == {"default.cluster": bounded}
     assert losses(Phase.CONNTRACK_FULL) == {
         **dict.fromkeys(("default.local", "reference-ecmp.local", "reference-proxy.local", "nodeport.local"), NO_LOSS),
         "default.cluster": RECORDED,

@@ -302,6 +302,25 @@ def test_datagrams_of_a_size_that_are_lost_are_noticed() -> None:
         assert differing(seen) == {check_id(Phase.QUIET, LOCAL, kind): Status.FAIL}
 
 
+@pytest.mark.parametrize(
+    ("slug", "since", "mode", "status"),
+    [
+        (CLUSTER, 0.0, "dsr", Status.KNOWN),
+        (CLUSTER, 0.0, "snat", Status.FAIL),
+        (CLUSTER, SINCE + 1.0, "dsr", Status.FAIL),  # some went through
+        (LOCAL, 0.0, "dsr", Status.FAIL),  # to a pod of the dialled node
+    ],
+)
+def test_large_datagrams_to_another_node_are_lost_in_dsr_mode(
+    slug: str, since: float, mode: str, status: Status
+) -> None:
+    kind = DATAGRAMS[1]
+    seen = changed_stream(world(), slug, kind, since, 1e9, silent)
+    (check,) = (each for each in CHECKS if each.id == check_id(Phase.QUIET, slug, kind))
+    facts = {"service-proxy": "cilium", "cilium.load-balancer-mode": mode}
+    assert judge_with(check, Judge(seen), FEATURES, facts).status is status
+
+
 def test_a_packet_that_the_network_calls_too_large_is_one_that_may_be_lost() -> None:
     kind = DATAGRAMS[1]
     seen = changed_stream(world(), LOCAL, kind, 0, SINCE + 0.1, silent)
@@ -333,11 +352,13 @@ def test_a_connection_from_a_port_that_others_have_too_must_be_answered() -> Non
     assert differing(seen) == {name: Status.FAIL}
     (check,) = (each for each in CHECKS if each.id == name)
     assert judge_with(check, Judge(seen), FEATURES, {"service-proxy": "cilium"}).status is Status.KNOWN
-    for outcome in ("reset", "refused"):
+    dsr = {"service-proxy": "cilium", "cilium.load-balancer-mode": "dsr"}
+    for outcome, in_dsr in (("reset", Status.KNOWN), ("refused", Status.FAIL)):
         broken = changed_stream(
             world(), LOCAL, ONE_PORT, SINCE, SINCE + 0.2, lambda s, o=outcome: Sample(s.seq, s.started, s.ended, o)
         )
         assert judge_with(check, Judge(broken), FEATURES, {"service-proxy": "cilium"}).status is Status.FAIL
+        assert judge_with(check, Judge(broken), FEATURES, dsr).status is in_dsr
 
 
 def test_a_connection_of_a_storm_that_is_lost_is_noticed_and_a_port_in_use_is_not() -> None:

@@ -287,16 +287,18 @@ class Gathering:
         return held.held
 
     def _settle(self, acts: Acts, keys: Sequence[Asked]) -> list[str]:
-        """Wait until every way answers, and the load balancer uses both nodes again; the ways that do not in time.
+        """Wait until every way answers, and the load balancer uses all nodes again; the ways that do not in time.
 
         A later change of its routes would break connections in the quiet phase. A way that did not settle the last time
         does not take the whole time again: else each phase would wait for a way that never answers.
         """
-        nodes = (acts.places.endpoint, acts.places.other)
+        places = acts.places
+        local = (places.endpoint, places.other)
 
         def behind(now: float) -> list[str]:
             left = acts.streams.unsettled(now, keys)
             for way, family in keys:
+                nodes = local if way.local else (*local, places.bare)
                 lacking = self.reported.lacks(objects.service_name(way), family.value, nodes)
                 left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
             return left

@@ -13,7 +13,17 @@ from typing import Protocol
 
 from esipp.base.plural import counted
 from esipp.checks.check import Status
-from esipp.checks.continuity import ONE_PORT, SERVED_UNREADY, STALE, UNREWRITTEN, ContinuityCheck, Phase, Way
+from esipp.checks.continuity import (
+    ALL_OF_A_SIZE,
+    ONE_PORT,
+    ONE_PORT_RESET,
+    SERVED_UNREADY,
+    STALE,
+    UNREWRITTEN,
+    ContinuityCheck,
+    Phase,
+    Way,
+)
 from esipp.checks.model import Family
 from esipp.checks.model import Protocol as Transport
 from esipp.checks.stream import RECOVERS, STEADY, Reuse, StreamKind
@@ -274,6 +284,7 @@ class StreamJudge:
                 seen = STALE if self.kind.keeps_port and beside > FEW else seen
         else:
             reason += "; nothing was answered before"
+            seen = ALL_OF_A_SIZE if self.kind.size and not self._counts["answered"] else seen
         return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts, late=True)
 
     def _removed(self, silence: Silence) -> str:
@@ -433,8 +444,10 @@ class StreamJudge:
             return undecided(check, "new TCP connections were not answered at that time either", said)
         details = self.judge.seen.details.get((self._name, lost[0].seq), "no details")
         reason = f"{lost[0].outcome}: {details}; new TCP connections from other ports were answered at that time"
-        shared = self.kind.ports == 1 and all(sample.outcome == "timeout" for sample in lost)
-        seen = ONE_PORT if shared else "lost"
+        outcomes = {sample.outcome for sample in lost}
+        seen = "lost"
+        if self.kind.ports == 1 and outcomes <= {"timeout", "reset"}:
+            seen = ONE_PORT_RESET if "reset" in outcomes else ONE_PORT
         return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts)
 
     def _bulk(self) -> Decision:

@@ -460,7 +460,7 @@ class _Port:
 
     @property
     def in_vain(self) -> bool:
-        """Whether all are right from the first right one on, some of the last ten, too, but for some that did not come."""
+        """Whether all are right from the first right one on, some of the last, too, but for some that did not come."""
         since = list(dropwhile(lambda sample: not self.good(sample), self.samples))
         others = {sample.outcome for sample in since if not self.good(sample)}
         return others <= {ACCEPTED, *LOST} and any(map(self.good, self.last))

@@ -118,7 +118,8 @@ class Checker:
             if known:
                 known.address, known.port = address, port
                 continue
-            check = Check(target, address, port, Health(*self._thresholds, since=self._loop.time()))
+            health = Health(*self._thresholds, since=self._loop.time(), healthy=self._faults.joins_unchecked)
+            check = Check(target, address, port, health)
             self.checks[target] = check
             self._schedule(check)
 

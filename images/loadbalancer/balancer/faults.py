@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 FAULTS = {
     "ignore-health": "steers to all nodes, whatever their checks say",
     "keep-one": "never takes a node away once it has been steered to, whatever its checks say",
+    "joins-unchecked": "forwarders: send to a node as soon as it joins, until so many checks have failed",
     "slow": "checks ten times less often than it says",
     "flap": "inverts the result of every other check in four seconds of every ten",
     "one-in-fifty-stale": "reference-ecmp: goes on sending one connection in fifty to nodes that were taken away",
@@ -47,6 +48,11 @@ class Faults:
     def period(self, period: float) -> float:
         """How often is really checked."""
         return period * SLOWER if "slow" in self.names else period
+
+    @property
+    def joins_unchecked(self) -> bool:
+        """Whether a node counts as healthy before its first check."""
+        return "joins-unchecked" in self.names
 
     def result(self, passed: bool, count: int, now: float) -> bool:
         """What is made of the count-th result of a check."""
