@@ -269,7 +269,6 @@ BREAKS = (
         _any(_SOURCES, _ANSWERS),
         r"targets differ: esipp-control-plane",
         opens=_about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT),
-        fixed=True,
     ),
     _one(
         "second-address-drops",

@@ -112,7 +112,5 @@ BREAKS = (
         lambda each: each.subject.path.protocol is Protocol.SCTP,
         fixed=True,
     ),
-    _only(
-        "UDP", into_own_pods("--protocol", "udp"), lambda each: each.subject.path.protocol is Protocol.UDP, fixed=True
-    ),
+    _only("UDP", into_own_pods("--protocol", "udp"), lambda each: each.subject.path.protocol is Protocol.UDP),
 )
