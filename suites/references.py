@@ -282,9 +282,7 @@ CILIUM_DSR_ADDRESS = issue(
     _CILIUM, 18632, "In the DSR mode TCP reply may be sent from wrong IP when EP is reachable through multiple LB IPs"
 )
 CILIUM_DSR_MTU = issue(_CILIUM, 32601, "MTU issue for large UDP packets with native routing and DSR")
-CILIUM_DSR_FRAGMENTS = issue(
-    _CILIUM, 11180, "Support fragment tracking for BPF DSR / SNAT with kube-proxy replacement"
-)
+CILIUM_DSR_FRAGMENTS = issue(_CILIUM, 11180, "Support fragment tracking for BPF DSR / SNAT with kube-proxy replacement")
 CILIUM_DSR_REMOTE = issue(_CILIUM, 41962, "DSR and nodePorts of other nodes")
 CILIUM_DSR_REMOTE_FIX = issue(_CILIUM, 41963, "Fix DSR support for remote NodePort services")
 CILIUM_AT_THE_CLIENT = issue(_CILIUM, 11746, "load balancing on the client's own node")
