@@ -276,11 +276,10 @@ CILIUM_SMALL_MTU_FIX = issue(_CILIUM, 46993, 'Handle "fragmentation needed" / "p
 CILIUM_NODE_CLEANUP = issue(_CILIUM, 7628, "node/store: delete ipcache entries for node events")
 CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")
 CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "backend selected by multiple externalIPs / LoadBalancer VIPs problem")
-CILIUM_COLLISIONS = issue(_CILIUM, 18632, "connections to one backend by several Services")
-CILIUM_KNOWN_COLLISIONS = issue(_CILIUM, 42632, "docs: Add limitation about LB to same backend via multiple VIPs")
-CILIUM_DSR_ADDRESS = issue(
+CILIUM_COLLISIONS = issue(
     _CILIUM, 18632, "In the DSR mode TCP reply may be sent from wrong IP when EP is reachable through multiple LB IPs"
 )
+CILIUM_KNOWN_COLLISIONS = issue(_CILIUM, 42632, "docs: Add limitation about LB to same backend via multiple VIPs")
 CILIUM_DSR_MTU = issue(_CILIUM, 32601, "MTU issue for large UDP packets with native routing and DSR")
 CILIUM_DSR_FRAGMENTS = issue(_CILIUM, 11180, "Support fragment tracking for BPF DSR / SNAT with kube-proxy replacement")
 CILIUM_DSR_REMOTE = issue(_CILIUM, 41962, "DSR and nodePorts of other nodes")

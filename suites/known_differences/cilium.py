@@ -83,7 +83,7 @@ ONE_PORT_IN_DSR = replace(
     covers=ONE_PORT_RESET,
     reason="in DSR mode, Cilium answers a connection with the address of another Service, through which an earlier one "
     "from the same port reached the same pod; the client resets what it does not know",
-    references=(CILIUM_DSR_ADDRESS, CILIUM_SEVERAL_VIPS, CILIUM_KNOWN_COLLISIONS),
+    references=(CILIUM_COLLISIONS, CILIUM_SEVERAL_VIPS, CILIUM_KNOWN_COLLISIONS),
     evidence="Only connections that were reset or got no answer are excused, and connections on other ways had the "
     "same address and port at that time. New TCP connections on the same way, from other ports, were answered. "
     "Cilium's ConfigMap says DSR.",

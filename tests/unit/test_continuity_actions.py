@@ -62,7 +62,7 @@ class FakeStreams:
         checked()
         self.done.append("counted")
 
-    def silent(self, now: float) -> list[str]:
+    def silent(self, now: float, marks: object) -> list[str]:
         assert now > 0
         self.done.append("heard")
         return []
@@ -115,7 +115,7 @@ class FakeDisruptor:
 
 def pods(**nodes: str) -> Any:
     items = {name: {"metadata": {"name": name}, "status": READY} for name in nodes}
-    return SimpleNamespace(pods=items, nodes=dict(nodes), check=lambda: None)
+    return SimpleNamespace(pods=items, nodes=dict(nodes), marks={}, check=lambda: None)
 
 
 def event(phase: Phase) -> Event:
@@ -485,7 +485,7 @@ def test_pods_that_cannot_be_asked_leave_open_what_they_counted_since_the_last_t
     monkeypatch.setattr("esipp.scenarios.continuity.run.ASKED_AGAIN", 0.0)
     status = READY | {"podIP": "10.0.0.1"}
     items = {name: {"metadata": {"name": name}, "status": status} for name in ("a1", "c1")}
-    acts = made(FakeStreams(), SimpleNamespace(pods=items, nodes={"a1": "a", "c1": "c"}, check=lambda: None))
+    acts = made(FakeStreams(), SimpleNamespace(pods=items, nodes={"a1": "a", "c1": "c"}, marks={}, check=lambda: None))
     asked, gone = list[str](), set[str]()
 
     def ask_arrived(prober: object, _: object, node: str) -> None:
@@ -513,7 +513,7 @@ def test_pods_that_cannot_be_asked_leave_open_what_they_counted_since_the_last_t
 def test_pods_that_could_not_be_asked_are_not_asked_again_at_once() -> None:
     status = READY | {"podIP": "10.0.0.1"}
     items = {"a1": {"metadata": {"name": "a1"}, "status": status}}
-    acts = made(FakeStreams(), SimpleNamespace(pods=items, nodes={"a1": "a"}, check=lambda: None))
+    acts = made(FakeStreams(), SimpleNamespace(pods=items, nodes={"a1": "a"}, marks={}, check=lambda: None))
     asked: list[str] = []
 
     def ask_arrived(*_: object) -> None:
