@@ -3,6 +3,7 @@
 import os
 import secrets
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from esipp.app.customisation_options import add_deploying_options, read_customisation, read_image
@@ -27,6 +28,8 @@ from esipp.testbed.source_ranges import read as read_ranges
 
 MOST_BOUND = 3600.0
 """The largest ``--bound``, in seconds: with 30 endpoint changes of that length a run would take days."""
+
+BASELINE = "an earlier run: reports have its figures beside those of this run, and what became worse since"
 
 MOST_FACTOR = 20.0
 """The largest ``--timeout-factor``: pods that need 40 minutes to be ready."""
@@ -54,6 +57,7 @@ def add_run_options(group: Any) -> None:
         help="also write JUnit XML to FILE; it exists and reports a failure until the run completes, even if there is "
         "no cluster",
     )
+    add("--baseline", type=Path, default=None, metavar="RUN", help=BASELINE)
     add(
         "--outside",
         action="append",
@@ -288,6 +292,7 @@ def settings_of(options: Any) -> Settings:
         pause_on_failure=options.pause_on_failure,
         as_user=options.as_user,
         request_timeout=options.request_timeout,
+        baseline=options.baseline,
         redact_cloud_ids=options.redact_cloud_ids,
         implementation=read_implementation(options.implementation),
         source_ranges=options.source_ranges,

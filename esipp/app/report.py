@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.base.errors import EsippError, ExitCode, PreflightError
+from esipp.app.options import BASELINE
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.ending import MOST_LINES, Detail, ending, whereabouts
 from esipp.report.formats import CANNOT, FORMATS, written
@@ -73,6 +74,7 @@ def add_parsers(commands: Any) -> None:
         help="folder for the reports, or a file if there is one --format (default: the run's folder; with one "
         f"--format standard output, except for {ALLURE})",
     )
+    report.add_argument("--baseline", type=Path, default=None, metavar="RUN", help=BASELINE)
     report.set_defaults(command=report_run)
 
     summary = commands.add_parser(
@@ -93,7 +95,7 @@ def report_run(options: argparse.Namespace) -> int:
         PreflightError: there is no ledger to read, or --out is not writable.
     """
     names = list(dict.fromkeys(options.format)) or list(FORMATS)
-    run = read_run(options.run)
+    run = read_run(options.run, options.baseline)
     _check_writable(options.out or run.folder, options.format)
     single = len(options.format) > 0 and len(names) == 1
     cannot = False

@@ -9,6 +9,7 @@ import io
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from errno import EINVAL
 from functools import cached_property
@@ -116,6 +117,7 @@ class RecordedRun:
         concluded: the conclusion of a run that is judged, and only clears up; its ledger has no closing record yet.
         trouble: the faults of the ledger itself; empty if it is whole.
         sha256: the hex digest of all bytes of the ledger, its closing record among them.
+        baseline: an earlier run that reports compare this one with.
     """
 
     folder: Path
@@ -141,6 +143,7 @@ class RecordedRun:
     concluded: Conclusion | None = None
     trouble: list[str] = field(default_factory=list)
     sha256: str = ""
+    baseline: "RecordedRun | None" = None
     _analysed: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
 
     @property
@@ -238,35 +241,55 @@ class RecordedRun:
         return sorted(each.relative_to(self.folder) for each in kept.rglob("*") if each.is_file())
 
 
-def read_run(path: Path) -> RecordedRun:
+def read_run(path: Path, baseline: Path | None = None) -> RecordedRun:
     """Read a run.
 
     Args:
         path: the run's folder, or its ledger.
+        baseline: likewise of an earlier run that reports compare it with.
 
     Raises:
         PreflightError: there is no ledger, it cannot be read at all, or it is of a version this esipp does not read.
     """
+    with _opened(path) as reader:
+        run = reader.read()
+    run.baseline = read_run(baseline) if baseline else None
+    return run
+
+
+def check_run(path: Path) -> None:
+    """Check that there is a run to read, by the beginning of its ledger.
+
+    Raises:
+        PreflightError: as ``read_run``.
+    """
+    with _opened(path) as reader:
+        reader.begin()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator["_Reader"]:
     ledger = path
     try:
         ledger = path / LEDGER if path.is_dir() else path
         if ledger.exists() and not (ledger.is_file() or ledger.is_dir()):  # a pipe may never end
             raise OSError(EINVAL, "it is not a file")
         with ledger.open("rb") as lines:
-            return _Reader(ledger, iter(lines)).read()
+            yield _Reader(ledger, iter(lines))
     except OSError as broken:
         hint = "name a run's folder, or its ledger.jsonl; 'runs/latest' is the newest."
         raise PreflightError(f"Cannot read a ledger at {ledger}: {broken.strerror}.", hint) from None
 
 
-def read_judged_run(ledger: Ledger, concluded: Conclusion) -> RecordedRun:
-    """Read a run that is judged while it clears up.
+def read_judged_run(ledger: Ledger, concluded: Conclusion, baseline: Path | None = None) -> RecordedRun:
+    """Read a run that is judged while it clears up; ``baseline`` is that of ``read_run``.
 
     Raises:
         PreflightError: as ``read_run``.
     """
     run = _Reader(ledger.path, iter(io.BytesIO(ledger.so_far()))).read()
     run.concluded = concluded
+    run.baseline = read_run(baseline) if baseline else None
     return run
 
 
@@ -284,7 +307,7 @@ class _Reader:
         self._probed: set[tuple[str, int, float]] = set()
 
     def read(self) -> RecordedRun:
-        run = self._begin()
+        run = self.begin()
         take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
             name: getattr(self, f"_take_{name}") for name in KINDS if name != "header"
         }
@@ -304,7 +327,7 @@ class _Reader:
         self._check(run)
         return run
 
-    def _begin(self) -> RecordedRun:
+    def begin(self) -> RecordedRun:
         line = next(self._lines, b"")
         self._number, self._before = 1, 1
         self._digest.update(line)

@@ -59,7 +59,8 @@ class Settings:
     None for all that are needed. ``time_budget`` is how many seconds the run may take, ``keep`` leaves its namespace,
     ``pause_on_failure`` waits for somebody to look. ``waivers`` are the failures that somebody answers for, from
     ``waivers_file``. ``timeout_factor`` is how many times as long esipp waits for what is its own. ``as_user`` is whom
-    requests to the API server impersonate, and ``request_timeout`` is the time limit of one in seconds.
+    requests to the API server impersonate, and ``request_timeout`` is the time limit of one in seconds. ``baseline``
+    is an earlier run that reports compare this one with.
     """
 
     context: str
@@ -95,6 +96,7 @@ class Settings:
     timeout_factor: float = 1.0
     as_user: str = ""
     request_timeout: float = REQUEST_TIMEOUT
+    baseline: Path | None = None
 
     @property
     def repeat(self) -> str:

@@ -25,6 +25,7 @@ from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption.marks import CORDONED_BY
 from esipp.disruption.restarts import agent_pods, pods_feature
 from esipp.judging.topology import Node, cast_roles, is_ready, read_node
+from esipp.ledger.reading import check_run
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.detection import workloads_by
 from esipp.preflight import outside_clients
@@ -55,8 +56,10 @@ def check_without_cluster(settings: Settings) -> None:
     """Check what needs no cluster.
 
     Raises:
-        PreflightError: there is no image, no kubectl, too little disk space, or no terminal to pause on.
+        PreflightError: there is no image, no kubectl, too little disk space, or no terminal or baseline.
     """
+    if settings.baseline:
+        check_run(settings.baseline)
     if settings.pause_on_failure:
         check_terminal()
     check_image(settings)

@@ -38,11 +38,18 @@ def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
 
 
 def figures(run: RecordedRun) -> list[tuple[str, str]]:
-    """The same, with one line a label: scenarios that share one have a part of its line each."""
+    """The same, with one line a label: scenarios that share one have a part of its line each.
+
+    A run with a baseline has what that one had beside it.
+    """
     found: dict[str, list[str]] = {}
     for label, words in key_figures(run):
         found.setdefault(label, []).append(words)
-    return [(label, "; ".join(words)) for label, words in found.items()]
+    before = dict(figures(run.baseline)) if run.baseline else {}
+    return [
+        (label, "; ".join(words) + (f" [before: {before[label]}]" if label in before else ""))
+        for label, words in found.items()
+    ]
 
 
 def _of(show: Callable[[Scenario], Section | None]) -> list[Section]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -53,6 +54,26 @@ def test_what_became_worse_is_what_diff_says_with_the_first_bad_run(runs: list[R
     assert found.worse
     assert all(each.still for each in found.worse)
     assert "3 checks became worse since kind-cilium" in found.sentence
+
+
+def test_a_report_compares_a_run_with_its_baseline(folders: list[Path], runs: list[RecordedRun]) -> None:
+    compared = replace(runs[2], baseline=runs[1])
+    page = report_html(compared)
+    assert "Since the baseline" in page
+    assert trend(runs[1:]).sentence in unescape(page)
+    assert "Since the baseline" not in report_html(runs[2])
+    before, beside = dict(figures(runs[1])), dict(figures(compared))
+    assert before
+    for label, words in figures(runs[2]):
+        assert beside[label] == words + (f" [before: {before[label]}]" if label in before else "")
+
+
+def test_a_baseline_that_is_no_run_is_refused_at_once(
+    folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["report", str(folders[0])], ["run", "--context", "nowhere", "--image", "x:1"]):
+        assert main([*command, "--baseline", str(tmp_path)]) == ExitCode.USAGE
+        assert f"Cannot read a ledger at {tmp_path}" in capsys.readouterr().err
 
 
 def test_what_is_as_required_again_is_reported_as_fixed(runs: list[RecordedRun]) -> None:

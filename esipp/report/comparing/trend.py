@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -90,6 +90,15 @@ def trend(runs: Iterable[RecordedRun]) -> Trend:
 
 
 # ------------------------------------------------------------------------------------------------------------- output
+def since_baseline(run: RecordedRun) -> list[Section]:
+    """The section of a run's report that compares it with its baseline; none without one."""
+    if run.baseline is None:
+        return []
+    found = trend([run.baseline, replace(run, baseline=None)])
+    parts = (_runs(found), _figures(found), _worse(found), _verdicts(found), *_distributions(found))
+    return [Section("Since the baseline", (Text(found.sentence), *parts), "baseline")]
+
+
 def report(found: Trend) -> Document:
     """The document."""
     sections = [_runs(found), _figures(found), _worse(found), _verdicts(found), *_distributions(found)]

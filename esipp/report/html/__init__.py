@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from esipp.base.document import Document
 from esipp.ledger.reading import RecordedRun
+from esipp.report.comparing.trend import since_baseline
 from esipp.report.html.embedded import embedded
 from esipp.report.html.head import cluster_of, head_of
 from esipp.report.html.legend import legend_of
@@ -40,7 +41,7 @@ def render(run: RecordedRun) -> str:
         suites=suites_of(run),
         troubles=troubles,
         before=[failures_of(run, troubles)],
-        after=[*instrument_of(run), *sections(run), *after],
+        after=[*since_baseline(run), *instrument_of(run), *sections(run), *after],
         data=_json(embedded(run)),
         marks=MARKS,
         words=WORDS,
