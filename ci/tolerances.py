@@ -6,7 +6,7 @@ Figures come from the judges' own constants. ``seen`` names breaks of tests/brok
 from dataclasses import dataclass
 
 from esipp.checks.power import say_share
-from esipp.checks.stream import RECOVERS, STEADY, TIMEOUT
+from esipp.checks.stream import CLEANED, RECOVERS, STEADY, TIMEOUT
 from esipp.checks.timing import FIELD_LIMIT, FINE, PROMPT
 from esipp.judging.controls import ALPHA
 from esipp.judging.frame import FEW, OVERLOADED
@@ -107,8 +107,8 @@ PASSES = (
         ("one-connection-lost", "balancer-gap-at-each-change"),
     ),
     Tolerance(
-        f"While TCP connections are answered, a stream of datagrams may be silent for {RECOVERS:.0f} s after a change, "
-        "or after its EndpointSlice no longer lists the pod. "
+        f"While TCP connections are answered, a stream of datagrams may be silent for {CLEANED:.0f} s after a change "
+        f"(SCTP: {RECOVERS:.0f} s), or after its EndpointSlice no longer lists the pod. "
         f"While nothing changes, it may be silent for {STEADY:.0f} s and lose {MOST_LOST:.0%}.",
         "Nobody sends datagrams again. kube-proxy cleans connection tracking in the sync that changes its rules, and "
         "no node knows that a pod has gone before its EndpointSlice says so.",

@@ -13,10 +13,12 @@ TIMEOUT = 3.0
 
 
 RECOVERS = 5.0
-"""Seconds for which a stream may be silent while new TCP connections on the same way are answered; if its pod has
-gone, from when its EndpointSlice no longer lists that pod, as no node can know it earlier. kube-proxy cleans connection
-tracking in the sync that changes its rules: up to 4 s after the EndpointSlice in seven runs on two cores
-(2026-11-27)."""
+"""Seconds within which a stream follows a change of pods or Services: nodes write rules in a second or two."""
+
+CLEANED = 10.0
+"""The same for UDP: where sockets reached a pod that has gone, nodes have to clean connection tracking, too. kube-proxy
+took up to 5.2 s from the EndpointSlice on, with 18 tasks for each of two cores (2026-11-27, kind-iptables). An entry
+that it forgets lives for as long as its client sends."""
 
 STEADY = 1.0
 """The same while nothing changes."""
@@ -68,6 +70,11 @@ class StreamKind:
     def keeps_port(self) -> bool:
         """Whether all probes come from one source port, without a connection."""
         return self.reuse in (Reuse.ONE_SOCKET, Reuse.ONE_WAY)
+
+    @property
+    def recovers(self) -> float:
+        """Seconds for which it may be silent after a change, and for which an unready pod may answer it."""
+        return CLEANED if self.protocol is Protocol.UDP else RECOVERS
 
     @property
     def is_fresh(self) -> bool:

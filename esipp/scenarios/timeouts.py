@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from esipp.base.waiting import Budget, longer
-from esipp.checks.stream import RECOVERS
+from esipp.checks.stream import CLEANED
 from esipp.checks.timing import FIELD_LIMIT
 
 LOOKS = 0.1
@@ -114,7 +114,7 @@ class Timeouts:
     ways_settled: Budget = Budget("every way to answer every request", 30.0, need=3, spacing=0.1)
     """Before the first event, and after each one."""
 
-    streams_heard: Budget = Budget("every stream to be answered again", RECOVERS + 3.0, need=1, spacing=0.5)
+    streams_heard: Budget = Budget("every stream to be answered again", CLEANED + 3.0, need=1, spacing=0.5)
     """After each event, where connection tracking may have to be cleaned; then each goes on from a new port."""
 
     pods_ready: Budget = Budget("all pods of the Deployment to be ready again", 120.0, need=1, spacing=LOOKS)

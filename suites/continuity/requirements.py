@@ -177,12 +177,12 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
     return tuple(dict.fromkeys((*about[what], *event.references)))
 
 
-def allowed(event: Event) -> float:
+def allowed(event: Event, stream: StreamKind) -> float:
     """Return for how many seconds a stream may be silent while new TCP connections on the same way are answered.
 
     If its pod has gone, they count from when its EndpointSlice no longer lists that pod.
     """
-    return STEADY if event.phase is Phase.QUIET else RECOVERS
+    return STEADY if event.phase is Phase.QUIET else stream.recovers
 
 
 def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
@@ -199,13 +199,14 @@ def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
     if stream.protocol is Protocol.TCP:
         return f"{sent} answers every time. {seen}."
     if stream.reuse is not Reuse.ONE_WAY:
-        seen += f". No pod answers {RECOVERS:.0f} s after it became unready in all EndpointSlices"
+        seen += f". No pod answers {stream.recovers:.0f} s after it became unready in all EndpointSlices"
     answers = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
     if keeps_its_pod(event, way, stream):
         seen += ". No endpoint changes, so all these datagrams reach one pod"
     if event.phase is Phase.QUIET:
         return f"{sent} {answers}, is never silent for {STEADY:.0f} s and loses at most one in twenty. {seen}."
-    sent += f" {answers}, without a gap of more than {allowed(event):.0f} s while it answers new TCP connections"
+    most = f"{allowed(event, stream):.0f} s"
+    sent += f" {answers}, without a gap of more than {most} while it answers new TCP connections"
     counted = ", counted from when the EndpointSlice no longer lists the pod, if that has gone"
     sent += f"{counted}." if stream.keeps_port else "."
     if event.phase is Phase.POLICY_CHANGES and way.local:
@@ -221,7 +222,7 @@ def stream_expected(event: Event, stream: StreamKind) -> str:
     if stream.protocol is Protocol.TCP:
         return "every transfer complete and unchanged" if stream.size else "every answer, with the correct source"
     what = "counted by a pod" if stream.reuse is Reuse.ONE_WAY else "answered"
-    return f"{what}, with the correct source, and without a gap of more than {allowed(event):.0f} s"
+    return f"{what}, with the correct source, and without a gap of more than {allowed(event, stream):.0f} s"
 
 
 def stream_fails_if(stream: StreamKind) -> str:

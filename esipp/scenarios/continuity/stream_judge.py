@@ -142,7 +142,7 @@ class StreamJudge:
     @property
     def bound(self) -> float:
         """Seconds for which the stream may be silent while new TCP connections are answered."""
-        return STEADY if self.check.subject.phase is Phase.QUIET else RECOVERS
+        return STEADY if self.check.subject.phase is Phase.QUIET else self.kind.recovers
 
     @property
     def _uncounted(self) -> str:
@@ -329,14 +329,14 @@ class StreamJudge:
             (sample, sample.started - since)
             for sample in self.samples
             for since, until in self._unready_times.get(sample.pod, ())
-            if sample.answered and since + RECOVERS < sample.started < until
+            if sample.answered and since + self.kind.recovers < sample.started < until
         ]
         if not late:
             return None
         sample, lag = max(late, key=lambda each: each[1])
         reason = (
             f"{counted(len(late), 'probe was', 'probes were')} answered by {sample.pod} up to {lag:.1f} s after it had "
-            f"become unready in all EndpointSlices ({RECOVERS:.0f} s allowed)"
+            f"become unready in all EndpointSlices ({self.kind.recovers:.0f} s allowed)"
         )
         return Decision(
             Status.FAIL, self.check.expected, said, reason, evidence=SERVED_UNREADY, tally=self._counts, late=True

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from esipp.base.clock import Clock
 from esipp.checks.continuity import Way
 from esipp.checks.model import Balancer, Family, Protocol
-from esipp.checks.stream import RECOVERS, TIMEOUT, Reuse, StreamKind
+from esipp.checks.stream import TIMEOUT, Reuse, StreamKind
 from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.streams import PATIENCE, SLICE_GONE, Mark, Sample, Stream, read_request
 from esipp.probing.jobs import Job
@@ -41,9 +41,9 @@ speakers took a VIP from each other every second, for five seconds (2026-11-27).
 TRANSFERS = 30.0
 """Seconds after which no further transfer begins: on a way that loses large packets, each takes its whole timeout."""
 
-KNOWN = RECOVERS + 2.0
-"""Seconds of silence beside answered TCP connections after which a stream is known to be broken. What is still waited
-for when it goes on from another port has no result."""
+KNOWN = 2.0
+"""Seconds of silence beside answered TCP connections, beyond what a stream may take, after which it is known to be
+broken. What is still waited for when it goes on from another port has no result."""
 
 MOST_PORTS = 500
 """The most source ports that a kind of stream takes."""
@@ -184,7 +184,7 @@ class Streams:
                 continue
             control = self.streams[way, family].view(last, now - PATIENCE, now)
             since = max((each.started for each in control if not each.answered or is_late(each)), default=last)
-            if now - max(since, left) <= KNOWN:
+            if now - max(since, left) <= kind.recovers + KNOWN:
                 found.append(part.name)
         return found
 
