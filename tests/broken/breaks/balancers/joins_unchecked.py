@@ -3,7 +3,7 @@
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.model import Balancer
-from tests.broken.balancing import OWN, PROFILE, fault
+from tests.broken.balancing import OWN, PROFILE, options
 from tests.broken.breakage import Break, Group, RunOptions
 
 FORWARDERS = (Balancer.ECMP.value, Balancer.DEFAULT.value)
@@ -29,7 +29,8 @@ BREAK = Break(
     Group.BALANCERS,
     "a load balancer sends to a node without an endpoint as soon as it joins, until its health checks have failed",
     RunOptions(("continuity",), CHECKS, disruptive=True, own=OWN, options=PROFILE),
-    fault("joins-unchecked"),
+    # With two failed checks a second apart, clients send their SYNs again in time.
+    options("--fault", "joins-unchecked", "--unhealthy", "6"),
     notices,
     names="sends requests to a node that cannot serve",
     may=may,

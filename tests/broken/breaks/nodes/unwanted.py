@@ -13,6 +13,7 @@ from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, Health, ServiceChange
 from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.breaks.delivery.streams import by_chance
 from tests.broken.during import in_effect, marked, of_phase, run_of, while_so
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, vips
@@ -135,7 +136,7 @@ BREAKS = (
             is_about(check, Continuity) and (check.subject.phase, check.subject.what) == (Phase.CUT_OFF, What.FAIL_OVER)
         ),
         names="stays for too long at a node that is gone",
-        may=lambda check: any(of_phase(check, Phase.CUT_OFF, way, What.LASTING) for way in OWN_VIPS),
+        may=by_chance,
         at_once=False,
     ),
     Break(
