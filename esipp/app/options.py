@@ -10,6 +10,7 @@ from esipp.app.customisation_options import add_deploying_options, read_customis
 from esipp.app.depth import Depth
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_in_cluster
+from esipp.app.report import BASELINE
 from esipp.app.requests import KUBECONFIG_HELP, add_requests, read_duration
 from esipp.app.selection import PROFILES, add_narrowing
 from esipp.base.client_places import AUTO, read_places
@@ -28,8 +29,6 @@ from esipp.testbed.source_ranges import read as read_ranges
 
 MOST_BOUND = 3600.0
 """The largest ``--bound``, in seconds: with 30 endpoint changes of that length a run would take days."""
-
-BASELINE = "an earlier run: reports have its figures beside those of this run, and what became worse since"
 
 MOST_FACTOR = 20.0
 """The largest ``--timeout-factor``: pods that need 40 minutes to be ready."""

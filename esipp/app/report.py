@@ -8,12 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from esipp.app.options import BASELINE
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.ending import MOST_LINES, Detail, ending, whereabouts
 from esipp.report.formats import CANNOT, FORMATS, written
 from esipp.report.profiles import faults
+
+BASELINE = "an earlier run: reports have its figures beside those of this run, and what became worse since"
 
 ALLURE, ALLURE_FOLDER = "allure", "allure-results"
 
