@@ -84,7 +84,7 @@ def test_what_is_as_required_again_is_reported_as_fixed(runs: list[RecordedRun])
     assert found.worse
     assert not any(each.still for each in found.worse)
     assert not found.fails
-    assert "every check that was as required in an earlier run is so in the last one" in found.sentence
+    assert "no check that was asked again is worse than it was" in found.sentence
 
 
 @pytest.mark.usefixtures("read")

@@ -76,7 +76,7 @@ class Trend:
         since = f" since {self.columns[still[0].since].name}" if len({each.since for each in still}) == 1 else ""
         runs = counted(len(self.columns), "run")
         if not still:
-            return f"Of {runs}: every check that was as required in an earlier run is so in the last one."
+            return f"Of {runs}: no check that was asked again is worse than it was."
         return (
             f"Of {runs}: {counted(len(still), 'check')} became worse{since} and {form(len(still), 'is', 'are')} still."
         )
