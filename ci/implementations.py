@@ -36,7 +36,8 @@ BALANCERS = """
 
 The reference load balancer of this project took a cloud's class, health checks and thresholds in the runs called
 *emulated*: such a run shows how the suite measures them, and nothing about the cloud ([clouds](clouds.md)). What a
-vendor documents is in [load balancers](load-balancers.md).
+vendor documents is in [load balancers](load-balancers.md). The figures are those of the whole run: they count what the
+service proxy does, too.
 
 """
 

@@ -120,7 +120,7 @@ def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | N
 
 
 def fail_over_of(profiles: Sequence[LoadBalancer], *, sure: bool) -> Bound | None:
-    """Seconds within which another node must have the VIP of a node that is gone; None if nobody promises it.
+    """How soon another node must take over the VIP of a node that is gone, and who says so; None without a promise.
 
     Args:
         profiles: the possible profiles; if several fit, each must promise it, and the longest time counts.

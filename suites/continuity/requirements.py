@@ -96,8 +96,8 @@ def _sentences(event: Event, way: Way, what: What) -> str:
     if what is What.FAIL_OVER:
         return (
             f"{meanwhile}, requests through {through} are answered again within the time that the load balancer's "
-            "profile promises for a fail-over. The check only records if another node has the VIP, or if no profile "
-            "promises a time."
+            "profile promises for a fail-over. The check only records if no outage shows that "
+            "the VIP was there, or if no profile promises a time."
         )
     if what is What.PROMPT:
         return (

@@ -95,8 +95,7 @@ def since_baseline(run: RecordedRun) -> list[Section]:
     if run.baseline is None:
         return []
     found = trend([run.baseline, replace(run, baseline=None)])
-    parts = (_runs(found), _figures(found), _worse(found), _verdicts(found), *_distributions(found))
-    return [Section("Since the baseline", (Text(found.sentence), *parts), "baseline")]
+    return [Section("Since the baseline", (Text(found.sentence), *report(found).blocks), "baseline")]
 
 
 def report(found: Trend) -> Document:

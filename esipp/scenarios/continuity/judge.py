@@ -43,7 +43,8 @@ MOST_MOVED = 2
 a tenth of a second apart."""
 
 ELSEWHERE = 1.0
-"""Seconds without any answer that a VIP at another node explains, as half of its requests go to pods of a lost node."""
+"""Seconds. Shorter times without any answer say nothing: a VIP at another node sends half of its requests to the pod of
+the lost one."""
 
 BUSY = 5.0
 """Seconds before a VIP moves in which starved nodes may have taken each other for dead."""
@@ -313,12 +314,13 @@ class Judge:
         return self._within(check, self.seen.bound)
 
     def _fail_over(self, check: ContinuityCheck) -> Decision:
-        """For how long nobody answered at a VIP whose node was cut off, until another one did."""
+        """Whether another node took over the VIP in time: by the longest time without any answer."""
         window, bound = self._window(check), self.seen.fails_over
         since, seconds = self._outage(self.requests(check), window)
         said = f"no answer for at most {seconds:.1f} s"
         if seconds < ELSEWHERE:
-            return Decision(Status.RECORDED, check.expected, said, "another node had the VIP, so that it did not move")
+            why = f"nothing shows that the VIP was at the node that was cut off: such an outage lasts {ELSEWHERE:g} s"
+            return Decision(Status.RECORDED, check.expected, said, why)
         if bound is None:
             return Decision(Status.RECORDED, check.expected, said, "no load balancer profile promises a time")
         said += f"; bound {bound.seconds:g} s, {bound.source}"

@@ -202,8 +202,8 @@ def _only_late(case: _Case, each: InStage, fits: Fits) -> bool:
 def _shown(case: _Case, each: InStage, until: float) -> str:
     """What a stage shows about the cause until it was followed, as evidence for a known difference.
 
-    A client that no longer knows the way to a VIP is silent in the end: a stale flow of kube-proxy was answered for
-    30.1 s, and then nobody announced the address any more (kind-iptables, 2026-11-27).
+    A client is silent in the end, when no node announces the VIP any more: a stale flow of kube-proxy had been answered
+    for 30.1 s by then (kind-iptables, 2026-11-27).
     """
     subject = case.subject
     if subject.compared is None:

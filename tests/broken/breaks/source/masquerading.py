@@ -14,7 +14,7 @@ from tests.broken.masquerading import NAMES_THE_NODE, changed_into_pod_network, 
 from tests.broken.nodes import Nodes, Placed
 
 LONGEST = 600
-"""Seconds after which tasks end that nobody ended."""
+"""Seconds after which the tasks end by themselves, if the test was killed."""
 
 
 def every(number: int) -> tuple[str, ...]:
@@ -76,6 +76,7 @@ def on_an_overloaded_machine(nodes: Nodes) -> Iterator[Placed]:
     try:
         with into_pod_network()(nodes) as placed:
             yield placed
+        assert all(task.poll() is None for task in tasks), "the machine was not overloaded to the end"
     finally:
         for task in tasks:
             task.terminate()
