@@ -181,11 +181,12 @@ UNDECIDED = (
         "Lateness on an overloaded machine, and nothing else wrong",
         f"For a tenth of the scenario's time, each core of the nodes' machine had {OVERLOADED:.0f} tasks or more. "
         "esipp counts them, and only where the nodes are containers of its own machine. Single connections without an "
-        f"answer, at most {FEW:.0%} of those on a path, of one health check or of one stream, are late. So are as few "
-        "that a node refused whose health check said 503 too late, an entry of a changed Service that gives only right "
-        f"answers in the end, and sometimes none, and answers of a removed pod up to {OVERDUE:.0f} s after all nodes "
-        "should have known. Load balancers may share unequally there, as nodes answer them late. More silence fails, "
-        "and so does any other wrong answer.",
+        f"answer, at most {FEW:.0%} of those on a path, of one health check or of one stream, are late; at a "
+        f"single node also more, if the control listeners of all nodes lost as many (p of {ALPHA:g} or more). So "
+        "are as few that a node refused whose health check said 503 too late, an entry of a changed Service that gives "
+        "only right answers in the end, and sometimes none, and answers of a removed pod up to "
+        f"{OVERDUE:.0f} s after all nodes should have known. Load balancers may share unequally there, as nodes answer "
+        "them late. More silence fails, and so does any other wrong answer.",
         "A service proxy that is slow, or loses single connections, by its own fault on such a machine; the verdict "
         "states the number of tasks.",
         ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty", "source-rewritten-on-an-overloaded-machine"),

@@ -99,6 +99,32 @@ def test_one_connection_of_twenty_without_an_answer_proves_nothing_on_an_overloa
     assert found["nodes.nodeport.local.udp.ipv4.source"].status is expected
 
 
+@pytest.mark.parametrize(
+    ("silent", "control", "elsewhere", "queue", "expected"),
+    [
+        (3, 0, 3, OVERLOADED, Status.INCONCLUSIVE),
+        (3, 0, 0, OVERLOADED, Status.FLAKY),
+        (3, 0, 3, OVERLOADED - 1.0, Status.FLAKY),
+        (12, 0, 1, OVERLOADED, Status.FLAKY),
+    ],
+    ids=["as elsewhere", "controls lost none", "on a machine with less to do", "far more than elsewhere"],
+)
+def test_on_an_overloaded_machine_losses_prove_nothing_if_the_controls_of_other_nodes_have_as_many(
+    silent: int, control: int, elsewhere: int, queue: float, expected: Status
+) -> None:
+    def some(row: Dialled) -> tuple[Answer, ...]:
+        lost = silent if udp_at_the_fifth(row) else control if row.node == FIFTH else elsewhere
+        (good,) = row.answers
+        shares = replace(good, count=20 - lost), replace(SILENCE, count=lost)
+        return tuple(each for each in shares if each.count)
+
+    def touched(row: Dialled) -> bool:
+        return udp_at_the_fifth(row) or (row.service == LISTENER and row.protocol is Protocol.UDP)
+
+    found = verdicts(changed(seen(), touched, some), {run_queue("every_node"): f"{queue}"})
+    assert found["nodes.nodeport.local.udp.ipv4.source"].status is expected
+
+
 def test_a_node_that_nobody_reaches_leaves_its_checks_undecided() -> None:
     found = verdicts(changed(seen(), lambda row: row.node == FIFTH and row.client == "outside-1", lambda _: (SILENCE,)))
     said = found["nodes.nodeport.cluster.tcp.ipv4.answers"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome
+from esipp.judging.controls import Counts
 from esipp.judging.frame import Interruptions
 from esipp.scenarios.every_node.subject import Entrance
 
@@ -177,3 +178,8 @@ class EveryNodeEvidence(Interruptions):
         ]
         same = [each for each in rows if each.address == row.address] or rows
         return next(iter([each for each in same if each.client == row.client] or same), None)
+
+    def without_a_service(self, client: str) -> Counts:
+        """The connections of a client to all control listeners, and the lost ones among them."""
+        rows = [each for each in self.dialled if (each.service, each.client) == (LISTENER, client)]
+        return Counts(sum(each.lost for each in rows), sum(each.total for each in rows))

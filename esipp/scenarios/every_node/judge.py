@@ -90,8 +90,7 @@ def _all(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dialled]
         elif amiss:
             wrong[row.where] = tallied(amiss)
             whole = whole or amiss.total() == row.total
-            silent = sum(each.count for each in row.answers if each.outcome is Outcome.TIMEOUT)
-            late = late and amiss.total() == silent and few(silent, row.total)
+            late = late and _late(seen, row, amiss)
     if not rows:
         return undecided(check, _obstacle(check, seen) or "there is nothing to dial on this cluster")
     least = min(row.total for row in rows)
@@ -136,6 +135,18 @@ def _doubt(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str], requires:
     if amiss.total() == row.lost:
         return excused(Counts(row.lost, row.total), Counts(control.lost, control.total))
     return ""
+
+
+def _late(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str]) -> bool:
+    """Whether an overloaded machine may be the cause: few connections got no answer, or no larger share of them than
+    of those to the control listeners of all nodes. One node's own control may be spared by chance.
+    """
+    silent = sum(each.count for each in row.answers if each.outcome is Outcome.TIMEOUT)
+    if amiss.total() != silent:
+        return False
+    return few(silent, row.total) or bool(
+        row.from_outside and excused(Counts(silent, row.total), seen.without_a_service(row.client))
+    )
 
 
 def _unproven(seen: EveryNodeEvidence, row: Dialled) -> str:
