@@ -88,6 +88,7 @@ class Lane:
         fail_on: the lowest level at which a failure fails the lane.
         include: if not empty, only these checks run.
         emulates: the profile that the reference load balancer emulates.
+        addresses: VIPs of each family, as of a cloud's load balancer with one in each zone.
         moves: endpoint changes up, and as many down; default: that of `esipp run`.
         network: ``built-in`` is kind's own add-on, or on the hermetic path `network_addon.py`; ``calico`` is
             ``published`` (`ci/published.py`).
@@ -111,6 +112,7 @@ class Lane:
     include: tuple[Choice, ...] = ()
     exclude: tuple[Choice, ...] = ()
     emulates: str = ""
+    addresses: Annotated[int, _above_zero] = 1
     moves: Annotated[int, _above_zero] | None = None
     network: Literal["built-in", "cilium", "calico"] = "built-in"
     service_proxy: Literal["kube-proxy", "cilium"] = "kube-proxy"
@@ -127,6 +129,8 @@ class Lane:
                 f"it emulates {self.emulates}, but has another load balancer than the reference one, "
                 "which then serves Services without a class"
             )
+        if self.addresses > 1 and not self.emulates:
+            raise ValueError("it has 'addresses', but emulates no load balancer")
         if (self.network == CILIUM) != (self.service_proxy == CILIUM):
             raise ValueError(
                 f"the network '{self.network}' with the service proxy '{self.service_proxy}' is not supported; "
@@ -157,7 +161,8 @@ class Lane:
     @property
     def balancer_options(self) -> list[str]:
         """The options of the reference load balancer."""
-        return emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]
+        own = emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]
+        return [*own, f"--addresses={self.addresses}"] if self.addresses > 1 else own
 
 
 _CONVERTER = strict.converter()

@@ -42,6 +42,11 @@ def test_what_a_cloud_announces_by_a_hostname_is_announced_by_one(name: str) -> 
     assert given.hostnames is (provider(worn.emulates).status.form.value == "hostname")
 
 
+def test_a_lane_of_several_zones_announces_an_address_in_each() -> None:
+    given = {name: settings.parse(["--server", "https://x", *lane_file.load(name).balancer_options]) for name in AS}
+    assert {name for name, each in given.items() if each.addresses > 1} == {"as-eks-nlb"}
+
+
 def test_what_a_proxy_of_ours_cannot_carry_is_left_out() -> None:
     assert emulation.left_out("gke-legacy") == emulation.left_out("aws-clb") == []
     left = [f"--without=load-balancer.carries.{each}" for each in ("sctp", "udp")]

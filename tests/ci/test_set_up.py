@@ -49,7 +49,7 @@ def test_every_lane_of_the_repository_is_sound() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"kubernets": "v1.36.3"}, "unknown key 'kubernets'; known: cilium_values, description, emulates"),
+        ({"kubernets": "v1.36.3"}, "unknown key 'kubernets'; known: addresses, cilium_values, description, emulates"),
         ({"kubernetes": "1.36"}, "kubernetes: '1.36' is not a Kubernetes version"),
         ({"kubernetes": None}, "kubernetes: expected a text, not None"),
         ({"kind_config": "none.yaml"}, "kind_config: there is no kind-configs/none.yaml"),
@@ -70,6 +70,7 @@ def test_every_lane_of_the_repository_is_sound() -> None:
         ({"include": [{"row": "nodeport.lokal", "reason": "why"}]}, "no check matches 'nodeport.lokal'"),
         ({"emulates": "gke-legacy"}, "has another load balancer than the reference one"),
         ({"emulates": ["gke-legacy"]}, "emulates: expected a text"),
+        ({"addresses": 2}, "it has 'addresses', but emulates no load balancer"),
         ({"moves": "many"}, "moves: expected a whole number, not 'many'"),
         ({"moves": 0}, "moves: expected a whole number above 0, not 0"),
         ({"network": "flannel"}, "network: expected one of built-in, cilium, calico, not 'flannel'"),

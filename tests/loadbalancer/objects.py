@@ -94,10 +94,12 @@ class FakeKernel:
 
 class FakeProxies:
     def __init__(self) -> None:
-        self.served: dict[str, dict[str, str]] = {}
+        self.served: dict[str, dict[str, list[str]]] = {}
 
-    def serve(self, vips: Mapping[Any, Mapping[str, str]], nodes: Mapping[str, Any]) -> None:
-        self.served = {service.name: dict(families) for service, families in vips.items()}
+    def serve(self, vips: Mapping[Any, Mapping[str, list[str]]], nodes: Mapping[str, Any]) -> None:
+        self.served = {
+            service.name: {family: list(of) for family, of in families.items()} for service, families in vips.items()
+        }
 
     def health(self, target: Any) -> None:
         return None

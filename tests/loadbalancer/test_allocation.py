@@ -137,6 +137,43 @@ def test_when_a_pool_is_empty_the_others_are_served(world: World) -> None:
     assert len(world.kernel.vips) == 4
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_balancer_in_several_zones_gives_services_without_a_class_as_many_vips_and_all_lead_to_the_nodes(
+    mode: Mode,
+) -> None:
+    made = World(settings(default=mode, addresses=2))
+    made.tell("nodes", "all", node_object("one", "127.0.0.1"))
+    made.tell("services", "all", service_object("plain", loadBalancerClass=None), service_object("named"))
+    found = {name: [each["ip"] for each in ingress] for name, ingress in made.writer.wrote}
+    assert found == {"named": ["192.0.2.10"], "plain": ["192.0.2.11", "192.0.2.12"]}
+    if mode.forwards:
+        assert made.kernel.ways["192.0.2.11"] == made.kernel.ways["192.0.2.12"]
+    else:
+        assert made.proxies.served["plain"] == {"IPv4": ["192.0.2.11", "192.0.2.12"]}
+    made.tell("services", "gone", service_object("plain", loadBalancerClass=None))
+    assert made.kernel.vips == {"192.0.2.10"}
+    assert set(made.kernel.ways) <= {"192.0.2.10"}
+    made.close()
+
+
+def test_a_fault_leads_only_the_first_vip_anywhere() -> None:
+    made = World(settings(faults=("one-address", "ignore-health"), default=Mode.ECMP, addresses=2))
+    made.tell("nodes", "all", node_object("one", "127.0.0.1"))
+    made.tell("services", "all", service_object(loadBalancerClass=None))
+    first, second = made.writer.wrote[0][1]
+    assert (made.kernel.ways[first["ip"]], made.kernel.ways[second["ip"]]) == ({"127.0.0.1": 1}, {})
+    made.close()
+
+
+def test_all_vips_of_a_status_survive_a_restart_and_one_that_is_missing_is_added() -> None:
+    made = World(settings(default=Mode.ECMP, addresses=2))
+    made.tell("nodes", "all", node_object("one", "127.0.0.1"))
+    made.tell("services", "all", with_status(service_object(loadBalancerClass=None), "192.0.2.12"))
+    assert made.writer.wrote == [("web", [vip("192.0.2.12"), vip("192.0.2.10")])]
+    assert set(made.kernel.ways) == {"192.0.2.10", "192.0.2.12"}
+    made.close()
+
+
 def test_a_vip_leads_somewhere_before_it_is_there(world: World) -> None:
     world.tell("services", "all", service_object())
     assert world.kernel.log[-2:] == [("steer", "192.0.2.10"), ("assign", ["192.0.2.10"])]

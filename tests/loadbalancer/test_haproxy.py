@@ -23,7 +23,7 @@ PORTS = [
     {"protocol": "TCP", "port": 80, "nodePort": 30080, "appProtocol": "http"},
     {"protocol": "TCP", "port": 81, "nodePort": 30081},
 ]
-VIPS = {"IPv4": "192.0.2.10", "IPv6": "2001:db8::10"}
+VIPS = {"IPv4": ["192.0.2.10", "192.0.2.11"], "IPv6": ["2001:db8::10"]}
 PROXIES = [mode for mode in Mode if not mode.forwards]
 
 
@@ -71,6 +71,7 @@ def test_the_first_port_of_each_family_is_checked_and_the_others_follow() -> Non
         "server n2 [fd00::2]:30081 track test.web.IPv6.80/n2",
     ]
     assert block(text, "frontend test.web.IPv6.80") == ["bind [2001:db8::10]:80", "default_backend test.web.IPv6.80"]
+    assert block(text, "frontend test.web.IPv4.80")[:2] == ["bind 192.0.2.10:80", "bind 192.0.2.11:80"]
     assert "timeout check 700ms" in text
     assert ".53" not in text  # UDP is not served
 

@@ -12,9 +12,9 @@ from images.loadbalancer.balancer.objects import Mode, Port
 from images.loadbalancer.balancer.settings import parse
 from tests.loadbalancer.objects import World, node_object, service_object, settings
 
-VIPS = {"IPv4": "192.0.2.10", "IPv6": "2001:db8::10"}
+VIPS = {"IPv4": ["192.0.2.10", "192.0.2.11"], "IPv6": ["2001:db8::10"]}
 NAME = "web.test.lb.esipp.example"
-NAMES = {NAME: VIPS}
+NAMES = {NAME: [vip for vips in VIPS.values() for vip in vips]}
 PORTS = (Port("TCP", 80, 30080, http=False), Port("UDP", 53, 30053, http=False))
 
 
@@ -31,7 +31,7 @@ def test_only_services_that_name_no_class_are_announced_by_a_hostname(world: Wor
     found = dict(world.writer.wrote)
     assert found["web"] == [{"hostname": NAME}]
     assert found["named"] == [{"ip": "192.0.2.10", "ipMode": "VIP"}]
-    assert world.balancer.names == {NAME: {"IPv4": "192.0.2.11"}}
+    assert world.balancer.names == {NAME: ["192.0.2.11"]}
     assert world.kernel.translated == {"192.0.2.11": [("TCP", 80, 30080)]}
 
 
@@ -64,9 +64,9 @@ def asked(name: str, kind: int = naming.A, **names: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "family"), [(naming.A, "IPv4"), (naming.AAAA, "IPv6")])
-def test_a_hostname_stands_for_the_vip_of_each_family(kind: int, family: str) -> None:
-    assert asked(NAME, kind) == [VIPS[family]]
-    assert asked(f"{NAME.upper()}.", kind) == [VIPS[family]]
+def test_a_hostname_stands_for_the_vips_of_each_family(kind: int, family: str) -> None:
+    assert asked(NAME, kind) == VIPS[family]
+    assert asked(f"{NAME.upper()}.", kind) == VIPS[family]
 
 
 @pytest.mark.parametrize("name", ["other.test.lb.esipp.example", "lb.esipp.example", "localhost"])
@@ -101,7 +101,7 @@ def test_the_suite_asks_the_server_that_is_named(monkeypatch: pytest.MonkeyPatch
     for host, port in zip(("127.0.0.1", "::1"), server.ports, strict=True):
         monkeypatch.setenv(resolving.RESOLVER, host)
         monkeypatch.setattr(resolving, "PORT", port)
-        assert resolving.addresses_of(NAME) == [VIPS["IPv4"], VIPS["IPv6"]]
+        assert resolving.addresses_of(NAME) == NAMES[NAME]
         assert resolving.addresses_of("other.example") == []
     server.close()
 

@@ -83,26 +83,26 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
     assert (found[What.VIEW_LOCAL].healthy if found else None) == seen
 
 
-@pytest.mark.parametrize("left", [{}, {"IPv4": "192.0.2.77"}])
+@pytest.mark.parametrize("left", [{}, {"IPv4": ["192.0.2.77", "192.0.2.78"]}])
 def test_vips_of_a_deleted_service_are_asked_for_until_they_are_gone(
-    left: dict[str, str],
+    left: dict[str, list[str]],
 ) -> None:
     timeouts = Timeouts(vips_released=Budget("made up", 0.2, need=1, spacing=0.01))
     looks: list[Any] = []
 
     def view() -> Any:
         looks.append(None)
-        vips = {"IPv4": "192.0.2.77", "IPv6": "2001:db8::77"} if len(looks) == 1 else left
+        vips = {"IPv4": ["192.0.2.77"], "IPv6": ["2001:db8::77"]} if len(looks) == 1 else left
         gone = (
             [] if not vips else [{"namespace": "ns", "name": objects.cluster_service_name(Balancer.ECMP), "vips": vips}]
         )
-        another = {"namespace": "other", "name": objects.cluster_service_name(Balancer.ECMP), "vips": {"IPv4": "x"}}
+        another = {"namespace": "other", "name": objects.cluster_service_name(Balancer.ECMP), "vips": {"IPv4": ["x"]}}
         return {"services": [*gone, another]}
 
     reference: Any = SimpleNamespace(view=view, container="made-up")
     word = ReferenceState(reference, "ns", NODES, timeouts=timeouts)
     word.look_again([Balancer.ECMP])
-    assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(left.values())
+    assert word.views(Balancer.ECMP)[What.FREED].healthy == frozenset(vip for vips in left.values() for vip in vips)
     assert len(looks) >= 2
 
 

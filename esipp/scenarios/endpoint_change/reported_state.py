@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from esipp.base.errors import EsippError, HarnessError
@@ -207,7 +208,9 @@ class ReferenceState(Reported):
         def look() -> Reading:
             own = self._own()
             for balancer, name in names.items():
-                left[balancer] = frozenset(own[name]["vips"].values()) if name in own else frozenset()
+                left[balancer] = (
+                    frozenset(chain.from_iterable(own[name]["vips"].values())) if name in own else frozenset()
+                )
             return Reading(not any(left.values()), str(left))
 
         converge(look, self.timeouts.vips_released)

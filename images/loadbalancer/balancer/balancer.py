@@ -62,7 +62,7 @@ class Routes(Protocol):
 class Proxies(Protocol):
     """What the balancer asks of the proxies."""
 
-    def serve(self, vips: Mapping[Service, Mapping[str, str]], nodes: Mapping[str, Node]) -> None:
+    def serve(self, vips: Mapping[Service, Mapping[str, Sequence[str]]], nodes: Mapping[str, Node]) -> None:
         """Serve these Services on these VIPs, by way of these nodes."""
 
     def health(self, target: Target) -> Health | None:
@@ -112,13 +112,13 @@ class Balancer:
         self._documents: dict[str, dict[Key, Json]] = {}  # kind -> objects; a kind is missing until it was listed
         self._services: dict[Key, Service] = {}
         self._nodes: dict[str, Node] = {}
-        self._vips: dict[str, dict[str, str]] = {}  # uid -> family -> VIP
+        self._vips: dict[str, dict[str, list[str]]] = {}  # uid -> family -> VIPs
         self._steered: dict[tuple[str, str], dict[str, int]] = {}  # uid and family -> nodes with weights
         self._known: dict[str, Service] = {}  # uid -> Service, also of one that is gone until its VIPs are
         self._due = self._ready = False
         if self._faults.wanders:
             loop.call_later(WANDER_SECONDS, self._wander)
-        self.names: dict[str, dict[str, str]] = {}
+        self.names: dict[str, list[str]] = {}
         """Of each hostname that is announced the VIPs; replaced as a whole, for readers in other threads."""
 
     # What the API says
@@ -154,7 +154,7 @@ class Balancer:
         for service, _ in asking:
             self._allocate(service)
         self._set_checks()
-        vips = {vip for families in self._vips.values() for vip in families.values()}
+        vips = {vip for uid in self._vips for vip in self._all(uid)}
         # A VIP leads somewhere before it is there, and is there before it is announced.
         for service in self._known.values():
             self._steer(service, "the service's nodes")
@@ -163,7 +163,7 @@ class Balancer:
         proxied = {s: self._vips[uid] for uid, s in self._known.items() if not s.mode.forwards}
         self._proxies.serve(proxied, self._nodes)
         named = [service for service in self._services.values() if self._has_hostname(service)]
-        self.names = {hostname(service.key): dict(self._vips[service.uid]) for service in named}
+        self.names = {hostname(service.key): self._all(service.uid) for service in named}
         for asked, document in found:
             self._tell(asked, document)
         if not self._ready:
@@ -178,14 +178,19 @@ class Balancer:
             asked = wanted.get(uid)
             if asked is None and self._faults.keeps_vips:
                 continue
-            for family, vip in list(self._vips[uid].items()):
+            for family, vips in list(self._vips[uid].items()):
+                kept: list[str] = []
                 if asked and family in asked.families and asked.mode.forwards == service.mode.forwards:
-                    continue
-                self._routes.forget(vip)
-                self._pools.free(vip)
-                del self._vips[uid][family]
-                self._steered.pop((uid, family), None)
-                self._decisions.add("vip", service, family, vip=vip, why="freed")
+                    kept = vips[: self._number(asked)]
+                for vip in vips[len(kept) :]:
+                    self._routes.forget(vip)
+                    self._pools.free(vip)
+                    self._decisions.add("vip", service, family, vip=vip, why="freed")
+                if kept:
+                    self._vips[uid][family] = kept
+                else:
+                    del self._vips[uid][family]
+                    self._steered.pop((uid, family), None)
             if asked is None:
                 del self._known[uid], self._vips[uid]
 
@@ -194,21 +199,23 @@ class Balancer:
         self._known[service.uid] = service
         for address in vips_of(document):
             family = family_of(address)
-            if family in service.families and family not in mine and (vip := self._pools.claim(address)):
-                mine[family] = vip
+            asked = family in service.families and len(mine.get(family, ())) < self._number(service)
+            if asked and (vip := self._pools.claim(address)):
+                mine.setdefault(family, []).append(vip)
                 self._decisions.add("vip", service, family, vip=vip, why="kept: it stands in the status")
 
     def _allocate(self, service: Service) -> None:
         mine = self._vips[service.uid]
         for family in service.families:
-            if family not in mine and (vip := self._pools.take(family)):
-                mine[family] = vip
+            while len(mine.get(family, ())) < self._number(service) and (vip := self._pools.take(family)):
+                mine.setdefault(family, []).append(vip)
                 self._decisions.add("vip", service, family, vip=vip, why="assigned")
+                self._steered.pop((service.uid, family), None)  # it leads nowhere yet
 
     def _tell(self, service: Service | None, document: Json) -> None:
         """Have a Service's status say what is so."""
         if service:
-            vips = [self._vips[service.uid][f] for f in service.families if f in self._vips[service.uid]]
+            vips = [vip for family in service.families for vip in self._vips[service.uid].get(family, ())]
             wanted = ingress_for(service.mode, vips)
             if vips and self._has_hostname(service):
                 wanted = [{"hostname": hostname(service.key)}]
@@ -220,6 +227,14 @@ class Balancer:
     def _has_hostname(self, service: Service) -> bool:
         """Whether its VIPs are announced by a name: those of Services that name no class may be."""
         return self._settings.hostnames and not service.named
+
+    def _number(self, service: Service) -> int:
+        """How many VIPs of each family a Service gets."""
+        return 1 if service.named else self._settings.addresses
+
+    def _all(self, uid: str) -> list[str]:
+        """A Service's VIPs of all families."""
+        return [vip for vips in self._vips[uid].values() for vip in vips]
 
     def _was_announced(self, document: Json) -> bool:
         """Whether what a Service's status says is from here."""
@@ -259,7 +274,7 @@ class Balancer:
     def _steer(self, service: Service, why: str, only: str | None = None) -> None:
         if not service.mode.forwards:
             return
-        for family, vip in self._vips[service.uid].items():
+        for family, vips in self._vips[service.uid].items():
             if only not in (None, family):
                 continue
             candidates = {node.name for node in self._nodes.values() if node.target and node.address(family)}
@@ -273,29 +288,31 @@ class Balancer:
             via = {address: w for name, w in after.items() if (address := self._nodes[name].address(family))}
             if after == before:
                 if not service.mode.unchanged:
-                    self._lead(service, vip, via)  # its ports may have changed
+                    self._lead(service, vips, via)  # its ports may have changed
                 continue
             if before and self._faults.gap:
-                self._lead(service, vip, {})
-                self._loop.call_later(self._faults.gap, self._lead_anew, service, family, vip)
+                self._lead(service, vips, {})
+                self._loop.call_later(self._faults.gap, self._lead_anew, service, family, vips)
             else:
-                self._lead(service, vip, via)
+                self._lead(service, vips, via)
             self._steered[(service.uid, family)] = after
             self._decisions.add("steer", service, family, nodes=sorted(after), why=why)
 
-    def _lead(self, service: Service, vip: str, via: Mapping[str, int]) -> None:
-        """Have the kernel send a VIP's packets there."""
-        if service.mode.unchanged:
-            self._routes.steer(vip, via)
-        else:
-            self._routes.translate(vip, service.ports, via)
+    def _lead(self, service: Service, vips: Sequence[str], via: Mapping[str, int]) -> None:
+        """Have the kernel send the packets of VIPs there."""
+        for number, vip in enumerate(vips):
+            to = {} if number and self._faults.one_address else via
+            if service.mode.unchanged:
+                self._routes.steer(vip, to)
+            else:
+                self._routes.translate(vip, service.ports, to)
 
-    def _lead_anew(self, service: Service, family: str, vip: str) -> None:
-        """After a gap: send a VIP's packets where they are to go by now, if there is one still."""
-        if self._vips.get(service.uid, {}).get(family) == vip:
+    def _lead_anew(self, service: Service, family: str, vips: Sequence[str]) -> None:
+        """After a gap: send the packets of VIPs where they are to go by now, if they are still there."""
+        if self._vips.get(service.uid, {}).get(family) == vips:
             steered = self._steered[(service.uid, family)]
             via = {address: w for name, w in steered.items() if (address := self._nodes[name].address(family))}
-            self._lead(service, vip, via)
+            self._lead(service, vips, via)
 
     def _wander(self) -> None:
         """Go on with every VIP, and again in a while."""
@@ -358,7 +375,8 @@ class Balancer:
                     }
                 )
         named: dict[str, Any] = {"namespace": service.namespace, "name": service.name, "class": service.mode.value}
-        return {**named, "vips": dict(self._vips[service.uid]), "nodes": nodes}
+        vips = {family: list(of) for family, of in self._vips[service.uid].items()}
+        return {**named, "vips": vips, "nodes": nodes}
 
     def close(self) -> None:
         """Check nothing any more."""

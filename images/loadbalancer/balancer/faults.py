@@ -17,6 +17,7 @@ FAULTS = {
     "one-in-fifty-stale": "reference-ecmp: goes on sending one connection in fifty to nodes that were taken away",
     "old-health-port": "the reference-proxy classes: go on asking the health port that a Service had at first",
     "keep-vip": "goes on serving the VIPs of Services that were deleted",
+    "one-address": "forwarders: of several VIPs of a Service and family, only the first leads to nodes",
     "forge-xff": "reference-proxy-xff: names 192.0.2.1 or 2001:db8::1 as the client",
     "drop-xff": "reference-proxy-xff: sends no X-Forwarded-For",
     "wrong-proxy-header": "reference-proxy-v1 and -v2: names 192.0.2.1 or 2001:db8::1 as the client",
@@ -111,6 +112,11 @@ class Faults:
     def keeps_vips(self) -> bool:
         """Whether VIPs outlive their Services."""
         return "keep-vip" in self.names
+
+    @property
+    def one_address(self) -> bool:
+        """Whether only the first VIP of a Service and family leads to nodes."""
+        return "one-address" in self.names
 
     @property
     def never_down(self) -> bool:

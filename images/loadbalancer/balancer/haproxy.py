@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from .checks import Target
@@ -71,7 +71,7 @@ class HAProxy:
 
     # What others ask
 
-    def serve(self, vips: Mapping[Service, Mapping[str, str]], nodes: Mapping[str, Node]) -> None:
+    def serve(self, vips: Mapping[Service, Mapping[str, Sequence[str]]], nodes: Mapping[str, Node]) -> None:
         """Serve these Services on these VIPs, by way of these nodes; soon, and then."""
         wish = proxied(vips, nodes)
         with self._changed:

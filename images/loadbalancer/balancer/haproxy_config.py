@@ -22,11 +22,11 @@ MOST_CONNECTIONS = 6000  # each takes two descriptors, of which some machines al
 
 @dataclass(frozen=True)
 class Proxied:
-    """One Service in one family: its VIP, and the nodes that may serve it."""
+    """One Service in one family: its VIPs, and the nodes that may serve it."""
 
     service: Service
     family: str
-    vip: str
+    vips: tuple[str, ...]
     nodes: tuple[Node, ...]
 
     @property
@@ -44,13 +44,13 @@ class Proxied:
         return self.backend(self.ports[0])
 
 
-def proxied(vips: Mapping[Service, Mapping[str, str]], nodes: Mapping[str, Node]) -> list[Proxied]:
+def proxied(vips: Mapping[Service, Mapping[str, Sequence[str]]], nodes: Mapping[str, Node]) -> list[Proxied]:
     """What is to be served, in a steady order; nothing without a TCP port, a VIP or a health check."""
     found = []
     for service in sorted(vips, key=lambda service: service.key):
-        for family, vip in sorted(vips[service].items()):
+        for family, of in sorted(vips[service].items()):
             able = (n for n in sorted(nodes.values(), key=lambda n: n.name) if n.target and n.address(family))
-            one = Proxied(service, family, vip, tuple(able))
+            one = Proxied(service, family, tuple(of), tuple(able))
             if one.ports and service.check_port:
                 found.append(one)
     return found
@@ -100,10 +100,10 @@ def _head(settings: Settings) -> list[str]:
 def _service(one: Proxied, own: Mapping[str, str], settings: Settings) -> Iterator[str]:
     faults = settings.faults
     for port in one.ports:
-        name, host = one.backend(port), _host(one.vip)
+        name = one.backend(port)
         http = one.service.mode is Mode.PROXY_XFF and port.http
         yield f"frontend {name}"
-        yield f"    bind {host}:{port.port}"
+        yield from (f"    bind {_host(vip)}:{port.port}" for vip in one.vips)
         if faults.hangs:
             yield f"    tcp-request connection silent-drop if {{ rand({HANGS}) eq 0 }}"
         if http:

@@ -7,9 +7,9 @@ import ipaddress
 import socket
 import struct
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from .objects import Key
+from .objects import Key, family_of
 
 ZONE = "lb.esipp.example"  # RFC 2606: nobody's
 PORT = 53
@@ -20,8 +20,8 @@ TYPES = {"IPv4": A, "IPv6": AAAA}
 NO_ERROR, FORMAT_ERROR, NO_SUCH_NAME, NOT_IMPLEMENTED = 0, 1, 3, 4
 AUTHORITATIVE_ANSWER = 0x8400
 
-Names = Mapping[str, Mapping[str, str]]
-"""Of each hostname the VIP of each family."""
+Names = Mapping[str, Sequence[str]]
+"""The VIPs of each hostname."""
 
 
 def hostname(service: Key) -> str:
@@ -56,7 +56,7 @@ def answer(query: bytes, names: Names) -> bytes:
     vips = names.get(name)
     if vips is None or class_ not in (IN, ANY):
         return said(NO_SUCH_NAME, question)
-    wanted = [(TYPES[family], ipaddress.ip_address(vip).packed) for family, vip in sorted(vips.items())]
+    wanted = [(TYPES[family_of(vip)], ipaddress.ip_address(vip).packed) for vip in vips]
     records = [
         struct.pack("!HHHIH", 0xC00C, each, IN, TTL, len(data)) + data for each, data in wanted if kind in (each, ANY)
     ]

@@ -32,6 +32,7 @@ class Settings:
     weigh: bool = False
     default: Mode | None = None
     hostnames: bool = False
+    addresses: int = 1
 
     def as_json(self) -> dict[str, float | int | str]:
         """What the admin view says of it."""
@@ -42,7 +43,8 @@ class Settings:
             "unhealthy": self.unhealthy,
         }
         settings |= {"default": self.default.value} if self.default else {}
-        return settings | ({"announce": "hostname"} if self.hostnames else {})
+        settings |= {"announce": "hostname"} if self.hostnames else {}
+        return settings | ({"addresses": self.addresses} if self.addresses > 1 else {})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -73,6 +75,8 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--default", choices=classes, metavar="CLASS", help=by_default)
     announce = "how --default announces its Services: ip, or hostname, which its DNS server resolves (%(default)s)"
     parser.add_argument("--announce", choices=("ip", "hostname"), default="ip", help=announce)
+    many = "VIPs of each family for a Service that names no class, as of a load balancer in several zones (%(default)s)"
+    parser.add_argument("--addresses", type=_count, default=1, help=many)
     parser.add_argument("--state", type=Path, default=Path("/run/balancer"), help="folder for HAProxy (%(default)s)")
     parser.add_argument("--fault", action="append", default=[], choices=sorted(FAULTS), metavar="NAME", help="below")
     given = parser.parse_args(arguments)
@@ -106,6 +110,7 @@ def parse(arguments: list[str]) -> Settings:
         weigh=given.weigh,
         default=default,
         hostnames=given.announce == "hostname",
+        addresses=given.addresses,
     )
 
 
