@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import product
 
 from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family, Protocol, Role, TrafficPolicy
 from esipp.judging.topology import family_of
-from esipp.scenarios.every_node.evidence import CLUSTER, LOCAL, SOME, vip_service
+from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, SOME, vip_service
 from esipp.scenarios.every_node.objects import EVERY_LABEL, HIGHEST
 from esipp.scenarios.every_node.subject import FURTHER, Entrance, EveryNode, Requires
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.breaks.delivery.connections import doubled, first_flows_rewritten, moved_ports
-from tests.broken.forwarding import external_addresses, internal_addresses, second_addresses
+from tests.broken.forwarding import external_addresses, handed_on, internal_addresses, second_addresses
 from tests.broken.masquerading import pod_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -116,6 +117,61 @@ def forwarded_at_external_ips(nodes: Nodes, live: Live) -> Iterator[Rule]:
                 yield Rule(family, "PREROUTING", (*words, *hands_to(given["ip"], port["targetPort"])), here)
                 came = (*came_by(port, port["nodePort"]), "--ctorigdst", dialled)
                 yield Rule(family, "POSTROUTING", (*came, *MASQUERADE), here)
+
+
+def _elsewhere(nodes: Nodes, live: Live, service: str) -> list[str]:
+    """The addresses of an endpoint of the Service that is not on the third worker."""
+    wanted = live.service(service)["spec"]["selector"].items()
+    here = nodes.roles[Role.OTHER_NODE]
+    mine = (pod for pod in live.pods if wanted <= pod["metadata"]["labels"].items())
+    pod = next(pod for pod in mine if pod["spec"]["nodeName"] != here)
+    return [each["ip"] for each in pod["status"]["podIPs"]]
+
+
+def node_ports_handed_on(service: str, *protocols: Protocol) -> Making:
+    """The third worker sends nodePorts of a Local Service on to another node's endpoint."""
+
+    def rules(nodes: Nodes, live: Live) -> Iterator[Rule]:
+        for port in (each for each in _ports(live, service) if each["protocol"] in protocols):
+            for address in _elsewhere(nodes, live, service):
+                yield from handed_on(port, address, port["targetPort"], True, (nodes.roles[Role.OTHER_NODE],))
+
+    return rules
+
+
+def cluster_ips_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker drops what its own processes send to the ClusterIP of a Cluster Service."""
+    here = (nodes.roles[Role.OTHER_NODE],)
+    for port in _ports(live, CLUSTER):
+        for address in live.service(CLUSTER)["spec"]["clusterIPs"]:
+            words = (*to_port(port), "--destination", address, *DROP)
+            yield Rule(family_of(address), "OUTPUT", words, here, "mangle")
+
+
+def internal_policy_leaks(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker sends its own processes to endpoints of another node under internalTrafficPolicy Local."""
+    here = (nodes.roles[Role.OTHER_NODE],)
+    for service in (LOCAL, SOME):
+        for port in _ports(live, service):
+            for address, pod in product(live.service(service)["spec"]["clusterIPs"], _elsewhere(nodes, live, service)):
+                if (family := family_of(address)) is family_of(pod):
+                    words = (*to_port(port), "--destination", address, *hands_to(pod, port["targetPort"]))
+                    yield Rule(family, "OUTPUT", words, here)
+
+
+def health_of_another(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The endpoint node answers at the health check node port as the third worker, which has no endpoint."""
+    number = live.service(HEALTH)["spec"]["healthCheckNodePort"]
+    port = {"protocol": "TCP", "nodePort": number}
+    for address in internal_addresses(nodes, nodes.roles[Role.OTHER_NODE]).values():
+        yield from handed_on(port, address, number, True, (nodes.roles[Role.ENDPOINT_NODE],))
+
+
+def one_never_chosen(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """Every node shares TCP connections to a nodePort equally among all endpoints but one."""
+    number = len({pod for pod, _ in _endpoints(live)}) - 1
+    chance = ("--match", "statistic", "--mode", "random", "--probability")
+    yield from _chosen(live, [*((*chance, f"{1 / (number - at):.6f}") for at in range(number - 1)), ()])
 
 
 def loopback_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
@@ -312,6 +368,61 @@ BREAKS = (
         forwarded_at_external_ips,
         _about(Entrance.EXTERNAL_IP, requires=Requires.SILENT),
         r"targets differ: esipp-control-plane",
+    ),
+    _one(
+        "one-worker-hands-node-ports-on",
+        "the third worker has no endpoint of a Local Service, and sends its nodePorts to another node's",
+        node_ports_handed_on(SOME, *Protocol),
+        _about(Entrance.NODE_PORT, requires=Requires.SILENT),
+        _WORKER,
+    ),
+    _one(
+        "one-worker-leaves-its-own-endpoint",
+        "the third worker sends UDP to nodePorts of a Local Service to another node's endpoint, beside one of its own",
+        node_ports_handed_on(LOCAL, Protocol.UDP),
+        _any(
+            _about(Entrance.NODE_PORT, requires=Requires.OWN_ENDPOINT, protocols=(Protocol.UDP,)),
+            _about(*_AT_PORTS, requires=Requires.SOURCE, protocols=(Protocol.UDP,)),
+        ),
+        _WORKER,
+    ),
+    _one(
+        "one-worker-drops-cluster-ips",
+        "the third worker drops what its own processes send to the ClusterIP of a Cluster Service",
+        cluster_ips_dropped,
+        lambda check: (
+            _about(Entrance.CLUSTER_IP, requires=Requires.ANSWERS)(check)
+            and is_about(check, EveryNode)
+            and check.subject.policy is TrafficPolicy.CLUSTER
+        ),
+        r"1 of \d+ targets differ",
+    ),
+    _one(
+        "one-worker-leaks-internal-local",
+        "the third worker sends its own processes to another node's endpoint under internalTrafficPolicy Local",
+        internal_policy_leaks,
+        _any(
+            _about(Entrance.CLUSTER_IP, requires=Requires.SILENT),
+            _about(Entrance.CLUSTER_IP, requires=Requires.OWN_ENDPOINT),
+        ),
+        _WORKER,
+    ),
+    _one(
+        "one-worker-says-another-s-health",
+        "the endpoint node's health check node port answers as that of a node without an endpoint",
+        health_of_another,
+        _about(Entrance.HEALTH, requires=Requires.STATUS),
+        _WORKER,
+    ),
+    _one(
+        "one-endpoint-never-chosen",
+        "every node shares TCP connections to nodePorts under Cluster equally among all endpoints but one",
+        one_never_chosen,
+        lambda check: (
+            _about(Entrance.NODE_PORT, requires=Requires.EVERY_ENDPOINT, protocols=(Protocol.TCP,))(check)
+            or (_UNEVEN(check) and is_about(check, EveryNode) and check.subject.policy is TrafficPolicy.CLUSTER)
+        ),
+        r"no connection reached every-node-|got 0 of \d+",
     ),
     _one(
         "loopback-drops",
