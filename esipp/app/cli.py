@@ -301,11 +301,10 @@ def _qualify(options: argparse.Namespace) -> int:
 
     from esipp.cluster.client import Cluster
     from esipp.preflight.preflight import examine
-    from esipp.preflight.steps import check_without_cluster
-    from esipp.testbed.echo_image import with_image
+    from esipp.preflight.steps import check_given, check_machine
+    from esipp.testbed.echo_image import default_image, provide
 
-    settings = with_image(settings_of(options), lambda line: print(line, file=sys.stderr))
-    check_without_cluster(settings)
+    settings = settings_of(options)
     checks = chosen(options)
     if not checks:
         nothing = f", or nothing failed in {options.rerun_failed}" if options.rerun_failed else ""
@@ -313,8 +312,14 @@ def _qualify(options: argparse.Namespace) -> int:
         print(f"esipp: '{given}' leaves no check: these exclude each other{nothing}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
     cluster = Cluster.of(settings)
-    began = time.monotonic()
+    own = None if settings.image else default_image(cluster.server)
+    settings = replace(settings, image=own.reference) if own else settings
+    check_given(settings)  # what the user mistyped leaves no report behind, what stands in the way does
     try:
+        if own:
+            provide(own, lambda line: print(line, file=sys.stderr))
+        check_machine(settings)
+        began = time.monotonic()
         findings = examine(cluster, settings, {check.suite for check in checks})
     except EsippError as refused:
         from esipp.app.refused import report_refusal

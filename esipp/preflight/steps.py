@@ -56,13 +56,31 @@ def check_without_cluster(settings: Settings) -> None:
     """Check what needs no cluster.
 
     Raises:
-        PreflightError: there is no image, no kubectl, too little disk space, or no terminal or baseline.
+        PreflightError: an option is wrong, or the machine lacks something.
+    """
+    check_given(settings)
+    check_machine(settings)
+
+
+def check_given(settings: Settings) -> None:
+    """Check the options.
+
+    Raises:
+        PreflightError: there is no image, or no terminal or baseline.
     """
     if settings.baseline:
         check_run(settings.baseline)
     if settings.pause_on_failure:
         check_terminal()
     check_image(settings)
+
+
+def check_machine(settings: Settings) -> None:
+    """Check this machine.
+
+    Raises:
+        PreflightError: there is no kubectl, or too little disk space.
+    """
     check_kubectl()
     check_disk(settings)
 

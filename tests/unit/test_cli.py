@@ -138,22 +138,28 @@ def test_bad_input_is_one_sentence_and_exit_code_4(
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     if arguments[:1] == ["run"] and sentence == "does not answer":
-        assert_reported(tmp_path / "runs" / "latest")
+        assert_reported(tmp_path / "runs" / "latest", sentence)
     else:
         assert not (tmp_path / "runs").exists(), "nothing is left"
 
 
-def assert_reported(folder: Path) -> None:
+def test_a_machine_without_kubectl_is_reported(kubeconfig: str, tmp_path: Path, here: Callable[..., Done]) -> None:
+    done = here("run", "--context", "kind-there", "--kubeconfig", kubeconfig, PATH=str(tmp_path))
+    assert (done.returncode, "There is no kubectl on PATH" in done.stderr) == (ExitCode.USAGE, True)
+    assert_reported(tmp_path / "runs" / "latest", "There is no kubectl on PATH", kubectl="no")
+
+
+def assert_reported(folder: Path, sentence: str, kubectl: str = "ok") -> None:
     """A run that never got a cluster has all reports, which say what was tried."""
     run = read_run(folder)
     assert (run.whole, run.conclusion.result, run.conclusion.exit_code) == (True, "incomplete", ExitCode.USAGE)
-    assert "does not answer" in run.conclusion.why
+    assert sentence in run.conclusion.why
     assert not run.verdicts
     tried = [note for about, note in run.notes if about == "set-up"]
-    assert any(note.startswith("ok: kubectl") for note in tried)
+    assert any(note.startswith(f"{kubectl}: kubectl") for note in tried)
     assert any(note.startswith("no: API server") for note in tried)
     for name in ("report.html", "junit.xml", "report.json", "conformance.yaml", "report.md", "summary.txt"):
-        assert "does not answer" in (folder / name).read_text(), name
+        assert sentence in (folder / name).read_text(), name
     cases = list(ElementTree.parse(folder / "junit.xml").iter("testcase"))  # noqa: S314 - our own
     assert [case.get("name") for case in cases if case.find("error") is not None] == ["esipp.run"]
 
