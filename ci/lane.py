@@ -17,7 +17,20 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
-from ci import account, cilium, cluster, emulation, lane_file, loadbalancer, metallb, needs, network, published, router
+from ci import (
+    account,
+    cilium,
+    cluster,
+    emulation,
+    lane_file,
+    loadbalancer,
+    metallb,
+    needs,
+    network,
+    published,
+    router,
+    wheel,
+)
 from ci.access import ClusterAccess
 from ci.containers import runs
 from ci.hermetic import coredns
@@ -93,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kubernetes", metavar="vX.Y.Z", help="another Kubernetes version than the lane's")
     parser.add_argument("--keep", action="store_true", help="keep the cluster; reuse a kept one")
     parser.add_argument("--fresh", action="store_true", help="rebuild cached artifacts")
+    parser.add_argument("--wheel", action="store_true", help="run the suite from its wheel, in an empty environment")
     parser.add_argument("--up", action="store_true", help="only create the cluster, and keep it")
     parser.add_argument("--down", action="store_true", help="only remove a kept cluster")
     parser.add_argument(
@@ -132,7 +146,7 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
         else:
             way.clear()
             there = _start(way, lane, options.fresh, where, journal)
-        code = 0 if options.up else _suite(there, lane, more, journal)
+        code = 0 if options.up else _suite(there, lane, more, journal, from_wheel=options.wheel)
         done = True
     finally:
         resume()
@@ -226,13 +240,19 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     return [*command, *more, *named]
 
 
-def _suite(there: ClusterAccess, lane: Lane, more: Sequence[str], journal: Journal) -> int:
+def _suite(there: ClusterAccess, lane: Lane, more: Sequence[str], journal: Journal, *, from_wheel: bool) -> int:
     """Run the suite in the cluster's environment, with this program's output; return its exit code."""
-    with journal.step("run the suite", speaks=True) as step:
-        command = suite_command(lane, there.image, more)
+    command = suite_command(lane, there.image, more)
+    environment, folder, program = account.environment(there, command), None, command[0]
+    with contextlib.ExitStack() as stack:
+        if from_wheel:
+            with journal.step("install the wheel into an empty environment"):
+                programs, folder = stack.enter_context(wheel.installed())
+            environment, program = wheel.outside_of_the_checkout(environment), str(programs / program)
+        step = stack.enter_context(journal.step("run the suite", speaks=True))
         step.say(shlex.join(command))
-        argv = guarded([*there.prefix, *command], "TERM")
-        process = subprocess.Popen(argv, env=account.environment(there, command), start_new_session=True)
+        argv = guarded([*there.prefix, program, *command[1:]], "TERM")
+        process = subprocess.Popen(argv, cwd=folder, env=environment, start_new_session=True)
         try:
             return process.wait()
         except Interrupted:

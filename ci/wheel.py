@@ -5,12 +5,13 @@ The packages are those of images/esipp/requirements.txt, by hash, as pip finds t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ci import account
@@ -38,6 +39,22 @@ def install(wheel: Path, folder: Path, *, packages: bool = True) -> Path:
     return folder / "bin"
 
 
+@contextlib.contextmanager
+def installed() -> Iterator[tuple[Path, Path]]:
+    """The wheel of this checkout in an environment of its own: its folder of programs, and an empty folder to run in.
+
+    Reports go to the checkout's ``runs``, all the same.
+    """
+    with tempfile.TemporaryDirectory(prefix="esipp-wheel-") as work:
+        programs = install(build(Path(work) / "dist"), Path(work) / "environment")
+        empty = Path(work) / "empty"
+        empty.mkdir()
+        runs = ROOT / "runs"
+        runs.mkdir(exist_ok=True)
+        (empty / "runs").symlink_to(runs)
+        yield programs, empty
+
+
 def outside_of_the_checkout(environment: dict[str, str]) -> dict[str, str]:
     """An environment of a process without what leads Python to the checkout."""
     return {name: value for name, value in environment.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
@@ -57,10 +74,7 @@ def main(options: Sequence[str]) -> int:
     try:
         if not there:
             raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
-        with tempfile.TemporaryDirectory(prefix="esipp-wheel-") as work:
-            programs = install(build(Path(work) / "dist"), Path(work) / "environment")
-            empty = Path(work) / "empty"
-            empty.mkdir()
+        with installed() as (programs, empty):
             command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", "wheel"]
             environment = outside_of_the_checkout(account.environment(there, command))
             command[0] = str(programs / "esipp")
