@@ -358,15 +358,19 @@ EVENTS = (
     ),
 )  # fmt: skip
 
-TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 400 ms", every=0.4)
+TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 340 to 400 ms", every=0.4)
 TCP_PORT = replace(
-    streams.TCP_PORT, sent="a new TCP connection every 400 ms, from eight source ports in turn", every=0.4
+    streams.TCP_PORT, sent="a new TCP connection every 340 to 400 ms, from eight source ports in turn", every=0.4
 )
-UDP_NEW = replace(streams.UDP_NEW, sent="a datagram every 400 ms, each from a new socket", every=0.4, timeout=1.0)
-UDP_SOCKET = replace(streams.UDP_SOCKET, sent="a datagram every 400 ms, all from one socket", every=0.4, timeout=1.0)
+UDP_NEW = replace(
+    streams.UDP_NEW, sent="a datagram every 340 to 400 ms, each from a new socket", every=0.4, timeout=1.0
+)
+UDP_SOCKET = replace(
+    streams.UDP_SOCKET, sent="a datagram every 340 to 400 ms, all from one socket", every=0.4, timeout=1.0
+)
 UDP_ONE_WAY = replace(
     streams.UDP_ONE_WAY,
-    sent="a datagram every 400 ms, all from one socket, which pods count but do not answer",
+    sent="a datagram every 340 to 400 ms, all from one socket, which pods count but do not answer",
     every=0.4,
 )
 SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))

@@ -1,6 +1,7 @@
 """The run of changes to Services on a simulated clock: what it asks the API server for, and what it waits for."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from esipp.judging.timeline.streams import Sample
 from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import service
-from esipp.scenarios.service_change.run import Driver
+from esipp.scenarios.service_change.run import Driver, off_beat
 from esipp.scenarios.service_change.subject import At, Do, Pods
 from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
@@ -371,3 +372,22 @@ def test_a_stream_that_nobody_answers_is_not_waited_for(monkeypatch: pytest.Monk
 def test_an_entry_without_an_address_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = driven(monkeypatch, "replaced", World(), [(At.CLUSTER_IP, UDP_NEW, Family.IPV6)])
     assert driver.seen.obstacles == {(At.CLUSTER_IP, Family.IPV6): "the Service has no IPv6 ClusterIP"}
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_of_few_streams_at_a_node_hardly_one_gets_none_of_the_icmp_errors_that_it_may_send(number: int) -> None:
+    """Linux sends a client one a second, and saves up six."""
+    starved = 0
+    for trial in range(100):
+        names = [f"event-{trial} node-{trial} udp-{each} IPv4" for each in range(number)]
+        asks = sorted(
+            (0.05 * at + turn * off_beat(0.4, name), name) for at, name in enumerate(names) for turn in range(67)
+        )
+        saved, last, got = 1.0, 0.0, Counter[str]()
+        for at, name in asks:
+            saved, last = min(6.0, saved + at - last), at
+            if saved >= 1.0:
+                saved -= 1.0
+                got[name] += 1
+        starved += any(got[name] < 2 for name in names)
+    assert starved <= 12
