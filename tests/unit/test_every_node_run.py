@@ -47,8 +47,8 @@ GROUND = Ground("r1", "image", NODES, ROLES, FEATURES, sampled=NAMES)
 class Wire:
     """Connections as kube-proxy makes them: to all endpoints, rewritten under Cluster."""
 
-    def __init__(self, services: dict[str, Json], client: str) -> None:
-        self.services, self.client = services, client
+    def __init__(self, services: dict[str, Json], client: str, silent: str) -> None:
+        self.services, self.client, self.silent = services, client, silent
         self.jobs: list[Job] = []
 
     def submit(self, job: Job) -> "Future[list[Observation]]":
@@ -68,6 +68,8 @@ class Wire:
     def dial(self, job: Job) -> list[Observation]:
         """Equal results as one observation, as brief jobs have them."""
         here = next((n for n, each in NODES.items() if parse_address(job.host) in each.addresses), self.client)
+        if self.silent and job.host.startswith(self.silent):
+            return [Observation(job.key, 0, Outcome.TIMEOUT, (OWN, 7), count=job.count)]
         if job.port in LISTENERS.values():
             return [self.answer(job, "agent", here, OWN, job.count)]
         if job.port == HIGHEST and any(job.host in each.internal.values() for each in NODES.values()):
@@ -120,9 +122,9 @@ def surveyed() -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     return survey()
 
 
-def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
+def survey(silent: str = "", **more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     there = services()
-    probers = {name: Wire(there, name) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
+    probers = {name: Wire(there, name, silent) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
     testbed = SimpleNamespace(
         **{
             "sampled": NAMES,
@@ -138,7 +140,7 @@ def survey(**more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     stands = {each.name: Stand(each, frozenset({parse_address(OWN)})) for each in (OUTSIDE, OUTSIDE_ROUTED)}
     features = dict(FEATURES)
     context: Any = SimpleNamespace(
-        timeouts=TIMEOUTS,
+        timeouts=replace(TIMEOUTS, paths_answer=replace(TIMEOUTS.paths_answer, seconds=0.5)) if silent else TIMEOUTS,
         testbed=testbed,
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
@@ -165,6 +167,14 @@ def test_every_node_is_asked_over_every_protocol_and_family_and_all_is_well() ->
     assert unsupported == {
         name for name in found if ".ipv6." in name and re.search("other-address|external-ip|every-address", name)
     }
+
+
+def test_an_announced_address_that_leads_nowhere_fails_its_checks_and_costs_few_connections() -> None:
+    seen, wire, features = survey(silent="192.0.4.")
+    found = {name for name, said in verdicts(seen, features=features).items() if said.status is Status.FAIL}
+    assert found == {name for name in verdicts(seen) if name.endswith("ipv4.every-address")}
+    assert max(job.count for job in wire.jobs if job.host.startswith("192.0.4.")) == SAMPLES
+    assert max(job.count for job in wire.jobs if job.host.startswith("192.0.3.")) == SHARED
 
 
 def test_endpoints_of_every_protocol_stand_on_every_node_and_some_nodes_have_none_of_some_services() -> None:

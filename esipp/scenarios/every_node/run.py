@@ -255,14 +255,18 @@ class Survey:
         return not local or bool(seen.endpoints_on(row.node, row.service))
 
     def _count(self, row: Dialled) -> int:
-        """The connections to a target; those that show the shares of endpoints have ``SHARED`` in all."""
+        """The connections to a target; those that show the shares of endpoints have ``SHARED`` in all.
+
+        A VIP that was silent while all targets were waited for gets few: each of them waits for its timeout, and 24
+        such targets outlasted the limit of the whole window.
+        """
         if row.entrance is Entrance.SERVICE_PORT:
             return FEW
         counts_syns = row.protocol is Protocol.TCP and row.entrance is Entrance.NODE_PORT
         least = SYNS if counts_syns and row.service in (CLUSTER, LISTENER) else SAMPLES
         if row.service == CLUSTER and row.entrance in SHARING and row.port != HIGHEST:
             return max(least, -(-SHARED // len(self.nodes)))
-        vip = row.entrance is Entrance.VIP and row.port != HIGHEST
+        vip = row.entrance is Entrance.VIP and row.port != HIGHEST and row in self.answering
         several = row.service == LOCAL and row.entrance in SHARING and self._several(row.node)
         return SHARED if vip or several else least
 

@@ -422,7 +422,7 @@ BREAKS = (
             _about(Entrance.NODE_PORT, requires=Requires.EVERY_ENDPOINT, protocols=(Protocol.TCP,))(check)
             or (_UNEVEN(check) and is_about(check, EveryNode) and check.subject.policy is TrafficPolicy.CLUSTER)
         ),
-        r"no connection reached every-node-|got 0 of \d+",
+        r"no connection reached|got \d+ of \d+ \(p = ",
     ),
     _one(
         "loopback-drops",
