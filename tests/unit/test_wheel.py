@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +26,15 @@ Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheel.build(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
     """Runs a program of the environment; its packages are those of this process, without the checkout."""
     work = tmp_path_factory.mktemp("wheel")
-    programs = wheel.install(wheel.build(work / "dist"), work / "environment", packages=False)
+    programs = wheel.install(built, work / "environment", packages=False)
     (packages,) = (work / "environment" / "lib").glob("python*/site-packages")
     (packages / "others.pth").write_text(
         sysconfig.get_path("purelib")
@@ -88,15 +95,30 @@ def test_other_sessions_of_pytest_get_no_options_of_ours(installed: Callable[...
     assert "--samples" in installed("python", "-m", "pytest", "--pyargs", "esipp.suites", "--help").stdout
 
 
-def test_a_build_without_suites_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_without_a_suites_files_fails_and_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("esipp/base", "suites/nodes", "fixtures"):
+    for name in ("esipp/base", *hatch_build.FOLDERS):
         shutil.copytree(ROOT / name, tmp_path / name)
-    (tmp_path / "suites/nodes/checks.py").unlink()
+    (tmp_path / "docs").mkdir()
+    for name in ("docs/rbac.yaml", "docs/glossary.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    assert hatch_build.lacking(tmp_path) == []
+    for name in ("nodes/checks.py", "vantages/__init__.py"):
+        (tmp_path / "suites" / name).unlink()
     monkeypatch.setattr(wheel, "ROOT", tmp_path)
-    with pytest.raises(SetupError, match="without its suites cannot test anything"):
+    with pytest.raises(SetupError, match=r"there is no suites/nodes/checks.py, no suites/vantages/__init__.py\."):
         wheel.build(tmp_path / "dist")
+
+
+def test_an_sdist_builds_the_same_wheel(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel._run(sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path))
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    monkeypatch.setattr(wheel, "ROOT", tmp_path / archive.name.removesuffix(".tar.gz"))
+    with zipfile.ZipFile(built) as ours, zipfile.ZipFile(wheel.build(tmp_path / "dist")) as theirs:
+        assert set(theirs.namelist()) == set(ours.namelist())
 
 
 def test_a_release_names_its_image_by_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
