@@ -3,7 +3,9 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,10 @@ from esipp.app.cli import _parser, check_run
 from esipp.app.in_cluster import credentials, job, keep, sonobuoy
 from esipp.app.in_cluster.command import JOB, NAMESPACE
 from esipp.app.in_cluster.state import KEEPER, RUNNER
+from esipp.base.errors import ExitCode
 from esipp.base.json import Json
 from esipp.checks.catalog import HOUSE
+from esipp.testbed.images import this_version
 from tests.incluster.test_inside import FEW, ONE
 from tests.tools import needs_tool
 
@@ -161,18 +165,55 @@ def test_the_image_has_what_a_run_needs_of_the_pinned_packages_and_nothing_else(
     assert "://" not in kept
 
 
+DOCKERFILE = HOUSE / "images" / "esipp" / "Dockerfile"
+
+
+def copies() -> list[tuple[list[str], str]]:
+    """What the image's Dockerfile copies of the checkout, and where to."""
+    lines = [line.split()[1:] for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY ")]
+    return [(words[:-1], words[-1]) for words in lines if not words[0].startswith("--from")]
+
+
 def test_all_that_the_image_copies_is_let_into_its_context() -> None:
     allowed = {line[1:] for line in (HOUSE / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied = set()
-    for line in (HOUSE / "images" / "esipp" / "Dockerfile").read_text().splitlines():
-        if line.startswith("COPY ") and "--from" not in line:
-            copied |= set(line.split()[1:-1])
+    copied = {source for sources, _ in copies() for source in sources}
     assert copied == allowed
     assert all((HOUSE / each).exists() for each in copied)
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the image, as far as they are of the checkout."""
+    made = tmp_path_factory.mktemp("image")
+    for sources, there in copies():
+        folder = made / there.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in (HOUSE / each for each in sources):
+            if source.is_dir():
+                shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+            else:
+                shutil.copy(source, folder)
+    return made
+
+
+def within(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of esipp with the image's files, where there is no docker."""
+    environment = {"PYTHONPATH": str(root / "opt/esipp/house"), "PYTHONSAFEPATH": "1", "PATH": "/nowhere"}
+    return subprocess.run(
+        [sys.executable, "-m", "esipp", *words], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_in_the_image_esipp_knows_the_echo_image_and_says_that_it_builds_none(root: Path) -> None:
+    listed = within(root, "images", "--format", "json")
+    assert [json.loads(line)["reference"] for line in listed.stdout.splitlines()] == [this_version()], listed.stderr
+    done = within(root, "images", "build")
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr.startswith("esipp: Cannot run docker: it is not on PATH.\n  hint: use a machine that has docker")
+
+
 def test_the_images_bases_are_named_by_digest_and_stand_elsewhere_too() -> None:
-    text = (HOUSE / "images" / "esipp" / "Dockerfile").read_text()
+    text = DOCKERFILE.read_text()
     named = dict(re.findall(r"^ARG (\w+)=(\S+@sha256:[0-9a-f]{64})$", text, re.MULTILINE))
     assert named["BASE"] in (HOUSE / "images" / "echoserver" / "Dockerfile").read_text()
     assert named["KUBECTL"].removeprefix("docker.io/") in (HOUSE / "ci" / "versions.toml").read_text()
