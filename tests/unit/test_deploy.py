@@ -23,6 +23,7 @@ from esipp.app.in_cluster.state import KEEPER, RUNNER
 from esipp.base.errors import ExitCode
 from esipp.base.json import Json
 from esipp.checks.catalog import HOUSE
+from esipp.testbed import echo_image
 from esipp.testbed.images import this_version
 from tests.incluster.test_inside import FEW, ONE
 from tests.tools import needs_tool
@@ -119,9 +120,9 @@ def test_what_the_containers_run_is_there_and_takes_their_options(the_job: Json,
     own, options = split(runner["args"])
     assert job._parser().parse_args(own).folder == keep._parser().parse_args(keeper["args"]).folder
     assert keep._parser().parse_args(keeper["args"]).linger == 86400
-    image = ["--image", runner["env"][0]["value"]]
     for words in (options, plugin["spec"]["args"], FEW, ONE):
-        check_run([*IN_CLUSTER, *image, *words])
+        check_run([*IN_CLUSTER, *words])
+    assert "env" not in {**runner, **plugin["spec"]}, "the image knows the echo image"
 
 
 def test_its_pod_is_restricted_and_all_that_it_writes_to_is_mounted(the_job: Json, plugin: Json) -> None:
@@ -212,6 +213,21 @@ def test_in_the_image_esipp_knows_the_echo_image_and_says_that_it_builds_none(ro
     assert done.stderr.startswith("esipp: Cannot run docker: it is not on PATH.\n  hint: use a machine that has docker")
 
 
+def test_the_image_of_a_release_knows_its_echo_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = DOCKERFILE.read_text().replace("\\\n", " ").splitlines()
+    (line,) = [line for line in lines if line.startswith("RUN ") and hatch_build.RELEASED in line]
+    script = line.removeprefix("RUN ").replace("/opt/esipp/house", str(tmp_path))
+
+    def built(image: str) -> int:
+        return subprocess.run(["sh", "-c", script], env={hatch_build.RELEASED: image}, check=False).returncode
+
+    monkeypatch.setattr(echo_image, "HOUSE", tmp_path)
+    assert (built(""), echo_image.released_image()) == (0, "")
+    assert built("r.example/echoserver:latest") == 1
+    reference = "r.example/echoserver@sha256:" + "a" * 64
+    assert (built(reference), echo_image.released_image()) == (0, reference)
+
+
 def test_the_images_bases_are_named_by_digest_and_stand_elsewhere_too() -> None:
     text = DOCKERFILE.read_text()
     named = dict(re.findall(r"^ARG (\w+)=(\S+@sha256:[0-9a-f]{64})$", text, re.MULTILINE))
@@ -268,6 +284,29 @@ def test_a_release_names_its_registry_once_and_gives_the_wheel_the_images_digest
         f"{hatch_build.RELEASED}: ${{{{ env.REGISTRY }}}}/echoserver@${{{{ needs.images.outputs.echoserver }}}}" in text
     )
     assert loaded(RELEASE)["permissions"] == {"contents": "read"}
+
+
+def test_a_release_gives_the_suites_image_the_digest_of_the_echo_image() -> None:
+    (step,) = [each for each in loaded(RELEASE)["jobs"]["images"]["steps"] if each.get("id") == "suite"]
+    assert step["env"] == {
+        hatch_build.RELEASED: "${{ env.REGISTRY }}/echoserver@${{ steps.echoserver.outputs.digest }}"
+    }
+    assert f'--build-arg "{hatch_build.RELEASED}=${hatch_build.RELEASED}"' in step["run"]
+    assert f"ARG {hatch_build.RELEASED}=\n" in DOCKERFILE.read_text()
+
+
+def test_a_release_brings_the_account_and_the_job_with_its_image(tmp_path: Path) -> None:
+    script = "\n".join(step.get("run", "") for step in loaded(RELEASE)["jobs"]["release"]["steps"])
+    lines = [line for line in script.splitlines() if line.endswith(("/job.yaml", "/sonobuoy-plugin.yaml"))]
+    assert len(lines) == 2
+    image = "r.example/suite@sha256:" + "a" * 64
+    command = ["bash", "-ec", "\n".join(lines).replace("> dist/", f"> {tmp_path}/")]
+    subprocess.run(command, cwd=HOUSE, env={"SUITE": image, "PATH": "/usr/bin:/bin"}, check=True)
+    *account, job_ = [each for each in yaml.safe_load_all((tmp_path / "job.yaml").read_text()) if each]
+    assert account == [each for each in yaml.safe_load_all((HOUSE / "docs" / "rbac.yaml").read_text()) if each]
+    containers = [*pod_of(job_)["initContainers"], *pod_of(job_)["containers"]]
+    containers.append(loaded(tmp_path / "sonobuoy-plugin.yaml")["spec"])
+    assert [each["image"] for each in containers] == [image] * 3
 
 
 ACTION = HOUSE / "action.yml"
