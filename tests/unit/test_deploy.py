@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import fields
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +308,19 @@ def test_a_release_brings_the_account_and_the_job_with_its_image(tmp_path: Path)
     containers = [*pod_of(job_)["initContainers"], *pod_of(job_)["containers"]]
     containers.append(loaded(tmp_path / "sonobuoy-plugin.yaml")["spec"])
     assert [each["image"] for each in containers] == [image] * 3
+
+
+def test_a_release_publishes_what_it_released_without_a_password() -> None:
+    text, index = RELEASE.read_text(), loaded(RELEASE)["jobs"]["index"]
+    assert (index["needs"], index["environment"]) == ("release", "pypi")
+    assert index["permissions"] == {"contents": "read", "id-token": "write"}
+    getting, publishing = index["steps"]
+    assert publishing["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert set(publishing) == {"uses"}, "dist/ is its usual folder"
+    assert "secrets." not in text
+    patterns = re.findall(r"--pattern '(.*?)'", getting["run"])
+    released = ("esipp-0.2.0-py3-none-any.whl", "esipp-0.2.0.tar.gz", "kubectl-esipp.tar.gz", "esipp.yaml", "job.yaml")
+    assert [name for name in released if any(fnmatch(name, each) for each in patterns)] == list(released[:2])
 
 
 ACTION = HOUSE / "action.yml"
