@@ -326,21 +326,34 @@ def test_a_release_publishes_what_it_released_without_a_password() -> None:
 ACTION = HOUSE / "action.yml"
 
 
+ESIPP = """#!/bin/sh
+cd "$RUNNER_TEMP"
+printf '%s\\n' "$@" > asked
+test ! -f report.json || { mkdir esipp-run && cp report.json esipp-run; }
+exit 3
+"""
+
+
 @pytest.fixture
 def runner(tmp_path: Path) -> dict[str, str]:
-    """What a runner of GitHub gives an action's step, with an esipp that notes its arguments."""
+    """What a runner of GitHub gives an action's step, with an esipp that notes its arguments and copies a report."""
     (tmp_path / "esipp/bin").mkdir(parents=True)
+    (tmp_path / "esipp/bin/python").symlink_to(sys.executable)
     program = tmp_path / "esipp/bin/esipp"
-    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RUNNER_TEMP/asked"\nexit 3\n')
+    program.write_text(ESIPP)
     program.chmod(0o755)
     return {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(tmp_path / "output"), "PATH": "/usr/bin:/bin"}
 
 
-def test_the_action_runs_esipp_with_its_inputs_and_keeps_the_exit_code(tmp_path: Path, runner: dict[str, str]) -> None:
+def run_step(environment: dict[str, str]) -> int:
+    """Execute the step of the action that runs esipp, as GitHub does; return its exit code."""
     (step,) = [step for step in loaded(ACTION)["runs"]["steps"] if step.get("id") == "run"]
+    return subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], env=environment, check=False).returncode
+
+
+def test_the_action_runs_esipp_with_its_inputs_and_keeps_the_exit_code(tmp_path: Path, runner: dict[str, str]) -> None:
     inputs = {"CONTEXT": "kind-kind; touch x", "OPTIONS": "--profile quick nodeport.local"}
-    done = subprocess.run(["bash", "-e", "-c", step["run"]], env={**runner, **inputs}, cwd=tmp_path, check=False)
-    assert done.returncode == 3
+    assert run_step({**runner, **inputs}) == 3
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked == [
         *("run", "--context", "kind-kind; touch x", "--out", f"{tmp_path}/esipp-run"),
@@ -348,6 +361,20 @@ def test_the_action_runs_esipp_with_its_inputs_and_keeps_the_exit_code(tmp_path:
     ]
     _parser().parse_args(asked)
     assert (tmp_path / "output").read_text().splitlines() == [f"folder={tmp_path}/esipp-run", "exit-code=3"]
+
+
+def test_the_action_says_the_result_of_the_report(tmp_path: Path, runner: dict[str, str]) -> None:
+    given = {**runner, "CONTEXT": "kind-kind", "OPTIONS": ""}
+    (tmp_path / "report.json").write_text(json.dumps({"conclusion": {"result": "known defects"}}))
+    assert run_step(given) == 3
+    said = dict(line.split("=", 1) for line in (tmp_path / "output").read_text().splitlines())
+    assert said == {"folder": f"{tmp_path}/esipp-run", "exit-code": "3", "result": "known defects"}
+    assert said.keys() == loaded(ACTION)["outputs"].keys()
+    for name, output in loaded(ACTION)["outputs"].items():
+        assert output["value"] == f"${{{{ steps.run.outputs.{name} }}}}"
+    (tmp_path / "esipp-run" / "report.json").write_text("{")
+    (tmp_path / "report.json").unlink()
+    assert run_step(given) == 3, "a report without a result is no verdict"
 
 
 def test_the_actions_steps_put_no_input_into_a_script() -> None:
