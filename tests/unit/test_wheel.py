@@ -10,12 +10,14 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import hatch_build
-from ci import wheel
-from ci.places import ROOT
+from ci import account, wheel
+from ci.access import ClusterAccess
+from ci.places import CONTEXT, ROOT
 from ci.step import SetupError
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import all_checks
@@ -129,6 +131,32 @@ def test_a_release_names_its_image_by_digest(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(hatch_build.RELEASED, reference)
     with zipfile.ZipFile(wheel.build(tmp_path / "with")) as packed:
         assert json.loads(packed.read(f"{hatch_build.HOUSE}/{RELEASED}")) == {"reference": reference}
+
+
+@pytest.mark.parametrize("plugin", [[], ["--plugin"]])
+def test_ci_wheel_runs_the_installed_program(
+    plugin: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On a cluster that is not there, with a kubectl that runs plugins as kubectl does, and no checkout on its way."""
+    there, programs = tmp_path / "there", tmp_path / "programs"
+    for folder, name, script in (
+        (there, "kubectl", 'echo kubectl; plugin="kubectl-$1"; shift; exec "$plugin" "$@"'),
+        (programs, "kubectl-esipp", 'echo plugin "$@" "$PYTHONPATH"; exit 3'),
+        (programs, "esipp", 'echo program "$@" "$PYTHONPATH"; exit 3'),
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    environment = {"PATH": f"{there}:/usr/bin:/bin", "PYTHONPATH": "/checkout"}
+    access = SimpleNamespace(prefix=["env"], image="echo:1", environment=environment)
+    monkeypatch.setattr(ClusterAccess, "load", lambda _: access)
+    monkeypatch.setattr(account, "environment", lambda access, _command: access.environment)
+    monkeypatch.setattr(wheel, "build", lambda _: Path("a.whl"))
+    monkeypatch.setattr(wheel, "install", lambda *_: programs)
+    assert wheel.main([*plugin, "--profile", "quick"]) == 3
+    name = "plugin" if plugin else "wheel"
+    said = f"run --context {CONTEXT} --image echo:1 --lane {name} --out {ROOT}/runs/{name} --profile quick \n"
+    assert capfd.readouterr().out == (f"kubectl\nplugin {said}" if plugin else f"program {said}")
 
 
 def test_an_installation_without_suites_says_so(tmp_path: Path) -> None:
