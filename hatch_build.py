@@ -30,6 +30,9 @@ NEEDED = (
 )
 """Files, or at least one for a pattern, without which no wheel is built."""
 
+OF_A_SUITE, NO_SUITES = ("__init__.py", "checks.py"), ("known_differences",)
+"""Files that each folder of suites/ has, and the folders that are no suites."""
+
 FOLDERS = ("suites", "fixtures", "images/echoserver", "images/loadbalancer", "deploy")
 PAGES = ("docs/*.md", "docs/guides/*.md", "docs/*.yaml")
 """Pages that messages name; without pictures."""
@@ -47,9 +50,10 @@ class Whole(BuildHookInterface[Any]):
         if version == "editable":
             return
         root = Path(self.root)
-        missing = [pattern for pattern in NEEDED if not any(root.glob(pattern))]
-        if missing:
-            raise FileNotFoundError(f"A wheel without its suites cannot test anything; there is no {missing[0]}.")
+        if missing := lacking(root):
+            raise FileNotFoundError(
+                f"A wheel without its suites cannot test anything; there is no {', no '.join(missing)}."
+            )
         pages = [str(page.relative_to(root)) for pattern in PAGES for page in sorted(root.glob(pattern))]
         if released := os.environ.get(RELEASED):
             if "@sha256:" not in released:
@@ -60,3 +64,11 @@ class Whole(BuildHookInterface[Any]):
             build_data["force_include"][str(file)] = f"{HOUSE}/{file.name}"
         for name in (*FOLDERS, *pages, "pyproject.toml"):
             build_data["force_include"][str(root / name)] = f"{HOUSE}/{name}"
+
+
+def lacking(root: Path) -> list[str]:
+    """What a wheel needs and the checkout lacks, also the files that each suite has."""
+    missing = [pattern for pattern in NEEDED if not any(root.glob(pattern))]
+    suites = {each.parent for each in (root / "suites").glob("*/*.py")} - {root / "suites" / name for name in NO_SUITES}
+    files = [suite / name for suite in sorted(suites) for name in OF_A_SUITE]
+    return missing + [str(each.relative_to(root)) for each in files if not each.is_file()]

@@ -1,6 +1,7 @@
 """`ci/wheel`: build the wheel, install it into an empty environment, and qualify the kept cluster from an empty folder.
 
-The packages are those of images/esipp/requirements.txt, by hash, as pip finds them.
+The packages are those of images/esipp/requirements.txt, by hash, as pip finds them. With ``--plugin`` kubectl finds the
+wheel's program on PATH and runs it.
 """
 
 from __future__ import annotations
@@ -70,15 +71,22 @@ def _run(*command: str) -> None:
 
 def main(options: Sequence[str]) -> int:
     """Do so, and return the exit code of the run."""
+    plugin = "--plugin" in options
+    options = [each for each in options if each != "--plugin"]
+    name = "plugin" if plugin else "wheel"
     there = ClusterAccess.load(places())
     try:
         if not there:
             raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
         with installed() as (programs, empty):
-            command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", "wheel"]
+            command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", name]
             environment = outside_of_the_checkout(account.environment(there, command))
-            command[0] = str(programs / "esipp")
-            command += [] if "--out" in options else ["--out", str(ROOT / "runs" / "wheel")]
+            if plugin:
+                environment["PATH"] = f"{programs}:{environment['PATH']}"
+                command.insert(0, "kubectl")
+            else:
+                command[0] = str(programs / "esipp")
+            command += [] if "--out" in options else ["--out", str(ROOT / "runs" / name)]
             return subprocess.run(
                 [*there.prefix, *command, *options], cwd=empty, env=environment, check=False
             ).returncode

@@ -75,7 +75,8 @@ def expanded(arguments: Sequence[str], parsers: Mapping[str, argparse.ArgumentPa
         parsers: the parsers of all commands.
 
     Raises:
-        PreflightError: the file cannot be read, or has a key or a value that is no option's.
+        PreflightError: the file cannot be read, has a key or a value that is no option's, or has a lane whose name is
+            nearly the one of the command line.
     """
     words = list(arguments)
     if not words or words[0] not in COMMANDS:
@@ -113,8 +114,18 @@ def _read(file: str, lane: str) -> Json:
     lanes = keys.pop("lanes", None) or {} if isinstance(keys, dict) else None
     if not isinstance(lanes, dict) or not all(isinstance(each, dict) for each in lanes.values()):
         raise PreflightError(f"{file}: expected keys and values, and in 'lanes' the same by name.", HINT)
-    chosen = lanes.get(lane or keys.get("lane"), {})
-    return {**keys, **chosen}
+    lanes = {str(name): chosen for name, chosen in lanes.items()}  # 1.34 is a number to YAML
+    _check_lane(lane, lanes, file)
+    return {**keys, **lanes.get(lane or str(keys.get("lane", "")), {})}
+
+
+def _check_lane(lane: str, lanes: Json, file: str) -> None:
+    """Refuse the name of a lane if it is nearly one of the file's, and say that any other one adds no options."""
+    if not lane or not lanes or lane in lanes:
+        return
+    if near := did_you_mean(lane, lanes):
+        raise PreflightError(f"{file} has no lane '{lane}'.", f"{near}A name of your own must differ more.")
+    print(f"esipp: {file} has no lane '{lane}': it is only this run's name.", file=sys.stderr)
 
 
 def _known(name: Any, known: Mapping[str, argparse.Action], file: str) -> Mapping[str, argparse.Action]:

@@ -27,6 +27,7 @@ BUILD_SECONDS = 600.0
 CTR = ("ctr", "--namespace=k8s.io", "images")
 HINT_BASE = f"if docker cannot pull the base image, name another in ${BASE}; or use --image."
 HINT_DOCKER = "check that 'docker info' works."
+HINT_NONE = "use a machine that has docker; 'esipp images push HOST[/PATH] --bundle FILE' needs none."
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def docker(*arguments: str, stdin: IO[bytes] | None = None, check: bool = True) 
             timeout=BUILD_SECONDS,
         )  # fmt: skip
     except OSError as broken:
-        raise PreflightError(f"Cannot run '{what}': {broken.strerror}.", "install docker, or use --image.") from None
+        why = "it is not on PATH" if isinstance(broken, FileNotFoundError) else broken.strerror
+        raise PreflightError(f"Cannot run docker: {why}.", HINT_NONE) from None
     except subprocess.TimeoutExpired:
         raise PreflightError(f"'{what}' did not end within {BUILD_SECONDS:.0f} s.", HINT_DOCKER) from None
     if done.returncode and check:

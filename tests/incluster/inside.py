@@ -37,9 +37,14 @@ class Inside:
         """Make an object."""
         self.kubectl("apply", "--filename", "-", stdin=json.dumps(manifest))
 
+    def rendered(self) -> list[Json]:
+        """What ``kubectl kustomize`` makes of the checkout: the account, and the Job."""
+        return [each for each in yaml.safe_load_all(self.kubectl("kustomize", str(HOUSE))) if each]
+
     def apply_account(self) -> None:
-        """Give the cluster docs/rbac.yaml, as the kind lanes do."""
-        self.kubectl("apply", "--server-side", "--filename", str(HOUSE / "docs" / "rbac.yaml"))
+        """Give the cluster the account, as the kind lanes do."""
+        account = [each for each in self.rendered() if each["kind"] != "Job"]
+        self.kubectl("apply", "--server-side", "--filename", "-", stdin=yaml.safe_dump_all(account))
 
     def container(self, container: Json, *options: str, before: tuple[str, ...] = ()) -> None:
         """Put our images and the options of a run into a container of deploy/."""
@@ -48,8 +53,8 @@ class Inside:
         container["env"] = [{"name": "ESIPP_IMAGE", "value": self.echo}]
 
     def start_job(self, *options: str) -> None:
-        """Apply deploy/job.yaml with our images and these options of a run."""
-        job: Json = yaml.safe_load((HOUSE / "deploy" / "job.yaml").read_text())
+        """Apply the Job with our images and these options of a run."""
+        (job,) = [each for each in self.rendered() if each["kind"] == "Job"]
         (runner,) = job["spec"]["template"]["spec"]["initContainers"]
         (keeper,) = job["spec"]["template"]["spec"]["containers"]
         self.container(runner, *options, before=("--",))

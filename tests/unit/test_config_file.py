@@ -55,6 +55,25 @@ def test_a_lane_adds_its_keys() -> None:
     assert expanded(keys, "run").samples == 20
 
 
+def test_a_misspelt_lane_is_not_run_without_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("esipp.yaml").write_text("lanes: {nightly: {samples: 200}, 1.34: {samples: 20}}")
+    for given, meant in (("nigthly", "nightly"), ("1.35", "1.34")):
+        assert cli.main(["doctor", "--context", "x", "--lane", given]) == ExitCode.USAGE
+        said = capsys.readouterr().err
+        assert f"esipp.yaml has no lane '{given}'.\n  hint: did you mean {meant}? " in said
+
+
+def test_a_lane_that_the_file_lacks_is_a_name_and_esipp_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = {"samples": 20, "lanes": {"nightly": {"samples": 200}, 1.34: {"samples": 30}}}
+    options = expanded(keys, "run", "--lane", "kind-iptables")
+    assert (options.lane, options.samples) == ("kind-iptables", 20)
+    assert "esipp.yaml has no lane 'kind-iptables': it is only this run's name.\n" in capsys.readouterr().err
+    assert expanded(keys, "run", "--lane", "1.34").samples == 30
+    expanded({"samples": 20}, "run", "--lane", "kind-iptables")
+    expanded({**keys, "lane": "home"}, "run")
+    assert "only this run's name" not in capsys.readouterr().err, "a lane of the file, or of a file without lanes"
+
+
 def test_a_plan_takes_what_it_knows() -> None:
     options = expanded({"context": "home", "provider": "metallb-l2", "samples": 20}, "plan")
     assert (options.provider, options.samples) == ("metallb-l2", 20)

@@ -3,8 +3,11 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 from dataclasses import fields
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,11 @@ from esipp.app.cli import _parser, check_run
 from esipp.app.in_cluster import credentials, job, keep, sonobuoy
 from esipp.app.in_cluster.command import JOB, NAMESPACE
 from esipp.app.in_cluster.state import KEEPER, RUNNER
+from esipp.base.errors import ExitCode
 from esipp.base.json import Json
 from esipp.checks.catalog import HOUSE
+from esipp.testbed import echo_image
+from esipp.testbed.images import this_version
 from tests.incluster.test_inside import FEW, ONE
 from tests.tools import needs_tool
 
@@ -115,9 +121,9 @@ def test_what_the_containers_run_is_there_and_takes_their_options(the_job: Json,
     own, options = split(runner["args"])
     assert job._parser().parse_args(own).folder == keep._parser().parse_args(keeper["args"]).folder
     assert keep._parser().parse_args(keeper["args"]).linger == 86400
-    image = ["--image", runner["env"][0]["value"]]
     for words in (options, plugin["spec"]["args"], FEW, ONE):
-        check_run([*IN_CLUSTER, *image, *words])
+        check_run([*IN_CLUSTER, *words])
+    assert "env" not in {**runner, **plugin["spec"]}, "the image knows the echo image"
 
 
 def test_its_pod_is_restricted_and_all_that_it_writes_to_is_mounted(the_job: Json, plugin: Json) -> None:
@@ -161,18 +167,70 @@ def test_the_image_has_what_a_run_needs_of_the_pinned_packages_and_nothing_else(
     assert "://" not in kept
 
 
+DOCKERFILE = HOUSE / "images" / "esipp" / "Dockerfile"
+
+
+def copies() -> list[tuple[list[str], str]]:
+    """What the image's Dockerfile copies of the checkout, and where to."""
+    lines = [line.split()[1:] for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY ")]
+    return [(words[:-1], words[-1]) for words in lines if not words[0].startswith("--from")]
+
+
 def test_all_that_the_image_copies_is_let_into_its_context() -> None:
     allowed = {line[1:] for line in (HOUSE / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied = set()
-    for line in (HOUSE / "images" / "esipp" / "Dockerfile").read_text().splitlines():
-        if line.startswith("COPY ") and "--from" not in line:
-            copied |= set(line.split()[1:-1])
+    copied = {source for sources, _ in copies() for source in sources}
     assert copied == allowed
     assert all((HOUSE / each).exists() for each in copied)
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the image, as far as they are of the checkout."""
+    made = tmp_path_factory.mktemp("image")
+    for sources, there in copies():
+        folder = made / there.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in (HOUSE / each for each in sources):
+            if source.is_dir():
+                shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+            else:
+                shutil.copy(source, folder)
+    return made
+
+
+def within(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of esipp with the image's files, where there is no docker."""
+    environment = {"PYTHONPATH": str(root / "opt/esipp/house"), "PYTHONSAFEPATH": "1", "PATH": "/nowhere"}
+    return subprocess.run(
+        [sys.executable, "-m", "esipp", *words], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_in_the_image_esipp_knows_the_echo_image_and_says_that_it_builds_none(root: Path) -> None:
+    listed = within(root, "images", "--format", "json")
+    assert [json.loads(line)["reference"] for line in listed.stdout.splitlines()] == [this_version()], listed.stderr
+    done = within(root, "images", "build")
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr.startswith("esipp: Cannot run docker: it is not on PATH.\n  hint: use a machine that has docker")
+
+
+def test_the_image_of_a_release_knows_its_echo_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = DOCKERFILE.read_text().replace("\\\n", " ").splitlines()
+    (line,) = [line for line in lines if line.startswith("RUN ") and hatch_build.RELEASED in line]
+    script = line.removeprefix("RUN ").replace("/opt/esipp/house", str(tmp_path))
+
+    def built(image: str) -> int:
+        return subprocess.run(["sh", "-c", script], env={hatch_build.RELEASED: image}, check=False).returncode
+
+    monkeypatch.setattr(echo_image, "HOUSE", tmp_path)
+    assert (built(""), echo_image.released_image()) == (0, "")
+    assert built("r.example/echoserver:latest") == 1
+    reference = "r.example/echoserver@sha256:" + "a" * 64
+    assert (built(reference), echo_image.released_image()) == (0, reference)
+
+
 def test_the_images_bases_are_named_by_digest_and_stand_elsewhere_too() -> None:
-    text = (HOUSE / "images" / "esipp" / "Dockerfile").read_text()
+    text = DOCKERFILE.read_text()
     named = dict(re.findall(r"^ARG (\w+)=(\S+@sha256:[0-9a-f]{64})$", text, re.MULTILINE))
     assert named["BASE"] in (HOUSE / "images" / "echoserver" / "Dockerfile").read_text()
     assert named["KUBECTL"].removeprefix("docker.io/") in (HOUSE / "ci" / "versions.toml").read_text()
@@ -229,24 +287,73 @@ def test_a_release_names_its_registry_once_and_gives_the_wheel_the_images_digest
     assert loaded(RELEASE)["permissions"] == {"contents": "read"}
 
 
+def test_a_release_gives_the_suites_image_the_digest_of_the_echo_image() -> None:
+    (step,) = [each for each in loaded(RELEASE)["jobs"]["images"]["steps"] if each.get("id") == "suite"]
+    assert step["env"] == {
+        hatch_build.RELEASED: "${{ env.REGISTRY }}/echoserver@${{ steps.echoserver.outputs.digest }}"
+    }
+    assert f'--build-arg "{hatch_build.RELEASED}=${hatch_build.RELEASED}"' in step["run"]
+    assert f"ARG {hatch_build.RELEASED}=\n" in DOCKERFILE.read_text()
+
+
+def test_a_release_brings_the_account_and_the_job_with_its_image(tmp_path: Path) -> None:
+    script = "\n".join(step.get("run", "") for step in loaded(RELEASE)["jobs"]["release"]["steps"])
+    lines = [line for line in script.splitlines() if line.endswith(("/job.yaml", "/sonobuoy-plugin.yaml"))]
+    assert len(lines) == 2
+    image = "r.example/suite@sha256:" + "a" * 64
+    command = ["bash", "-ec", "\n".join(lines).replace("> dist/", f"> {tmp_path}/")]
+    subprocess.run(command, cwd=HOUSE, env={"SUITE": image, "PATH": "/usr/bin:/bin"}, check=True)
+    *account, job_ = [each for each in yaml.safe_load_all((tmp_path / "job.yaml").read_text()) if each]
+    assert account == [each for each in yaml.safe_load_all((HOUSE / "docs" / "rbac.yaml").read_text()) if each]
+    containers = [*pod_of(job_)["initContainers"], *pod_of(job_)["containers"]]
+    containers.append(loaded(tmp_path / "sonobuoy-plugin.yaml")["spec"])
+    assert [each["image"] for each in containers] == [image] * 3
+
+
+def test_a_release_publishes_what_it_released_without_a_password() -> None:
+    text, index = RELEASE.read_text(), loaded(RELEASE)["jobs"]["index"]
+    assert (index["needs"], index["environment"]) == ("release", "pypi")
+    assert index["permissions"] == {"contents": "read", "id-token": "write"}
+    getting, publishing = index["steps"]
+    assert publishing["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert set(publishing) == {"uses"}, "dist/ is its usual folder"
+    assert "secrets." not in text
+    patterns = re.findall(r"--pattern '(.*?)'", getting["run"])
+    released = ("esipp-0.2.0-py3-none-any.whl", "esipp-0.2.0.tar.gz", "kubectl-esipp.tar.gz", "esipp.yaml", "job.yaml")
+    assert [name for name in released if any(fnmatch(name, each) for each in patterns)] == list(released[:2])
+
+
 ACTION = HOUSE / "action.yml"
+
+
+ESIPP = """#!/bin/sh
+cd "$RUNNER_TEMP"
+printf '%s\\n' "$@" > asked
+test ! -f report.json || { mkdir esipp-run && cp report.json esipp-run; }
+exit 3
+"""
 
 
 @pytest.fixture
 def runner(tmp_path: Path) -> dict[str, str]:
-    """What a runner of GitHub gives an action's step, with an esipp that notes its arguments."""
+    """What a runner of GitHub gives an action's step, with an esipp that notes its arguments and copies a report."""
     (tmp_path / "esipp/bin").mkdir(parents=True)
+    (tmp_path / "esipp/bin/python").symlink_to(sys.executable)
     program = tmp_path / "esipp/bin/esipp"
-    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RUNNER_TEMP/asked"\nexit 3\n')
+    program.write_text(ESIPP)
     program.chmod(0o755)
     return {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(tmp_path / "output"), "PATH": "/usr/bin:/bin"}
 
 
-def test_the_action_runs_esipp_with_its_inputs_and_keeps_the_exit_code(tmp_path: Path, runner: dict[str, str]) -> None:
+def run_step(environment: dict[str, str]) -> int:
+    """Execute the step of the action that runs esipp, as GitHub does; return its exit code."""
     (step,) = [step for step in loaded(ACTION)["runs"]["steps"] if step.get("id") == "run"]
+    return subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], env=environment, check=False).returncode
+
+
+def test_the_action_runs_esipp_with_its_inputs_and_keeps_the_exit_code(tmp_path: Path, runner: dict[str, str]) -> None:
     inputs = {"CONTEXT": "kind-kind; touch x", "OPTIONS": "--profile quick nodeport.local"}
-    done = subprocess.run(["bash", "-e", "-c", step["run"]], env={**runner, **inputs}, cwd=tmp_path, check=False)
-    assert done.returncode == 3
+    assert run_step({**runner, **inputs}) == 3
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked == [
         *("run", "--context", "kind-kind; touch x", "--out", f"{tmp_path}/esipp-run"),
@@ -254,6 +361,20 @@ def test_the_action_runs_esipp_with_its_inputs_and_keeps_the_exit_code(tmp_path:
     ]
     _parser().parse_args(asked)
     assert (tmp_path / "output").read_text().splitlines() == [f"folder={tmp_path}/esipp-run", "exit-code=3"]
+
+
+def test_the_action_says_the_result_of_the_report(tmp_path: Path, runner: dict[str, str]) -> None:
+    given = {**runner, "CONTEXT": "kind-kind", "OPTIONS": ""}
+    (tmp_path / "report.json").write_text(json.dumps({"conclusion": {"result": "known defects"}}))
+    assert run_step(given) == 3
+    said = dict(line.split("=", 1) for line in (tmp_path / "output").read_text().splitlines())
+    assert said == {"folder": f"{tmp_path}/esipp-run", "exit-code": "3", "result": "known defects"}
+    assert said.keys() == loaded(ACTION)["outputs"].keys()
+    for name, output in loaded(ACTION)["outputs"].items():
+        assert output["value"] == f"${{{{ steps.run.outputs.{name} }}}}"
+    (tmp_path / "esipp-run" / "report.json").write_text("{")
+    (tmp_path / "report.json").unlink()
+    assert run_step(given) == 3, "a report without a result is no verdict"
 
 
 def test_the_actions_steps_put_no_input_into_a_script() -> None:

@@ -1,11 +1,12 @@
-"""The echo image of a run that names none: a release's, or on kind one of our own sources."""
+"""The echo image of a run that names none: a release's, or on kind one of our own sources. ``esipp images ACTION``."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from esipp.base.errors import PreflightError
+from esipp.app.cli import main
+from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.catalog import HOUSE
 from esipp.ledger.run import Settings
 from esipp.testbed import echo_image
@@ -18,7 +19,10 @@ case "$*" in
     "image inspect"*) test -n "$BUILT" && echo sha256:1 ;;
     build*) test -z "$FAILS" || { echo "no such base" >&2; exit 1; } ;;
     save*) echo saved > "$3" ;;
-    *import*) cat > /dev/null ;;
+    load*) echo "Loaded image: it" ;;
+    *import*) test "$(cat)" = saved || exit 1 ;;
+    ps*) echo "$NODES" ;;
+    inspect*) cat "$INSPECTED" ;;
 esac
 """
 
@@ -82,3 +86,105 @@ def test_a_releases_image_goes_before(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_image_that_is_named_is_taken() -> None:
     settings = Settings("nowhere", image="r.example/mine:1")
     assert echo_image.with_image(settings, print) is settings
+
+
+# ---------------------------------------------------------------------------------------------------- as commands
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: kind-here, context: {cluster: c, user: u}}]
+"""
+
+
+@pytest.fixture
+def kind(docker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A kind cluster of two nodes in that docker; returns the options that name it."""
+    nodes = []
+    for name, role in (("one", "control-plane"), ("two", "worker")):
+        labels = {"io.x-k8s.kind.cluster": "here", "io.x-k8s.kind.role": role}
+        ports = {"6443/tcp": [{"HostIp": "127.0.0.1", "HostPort": "1"}]} if name == "one" else {}
+        nodes.append({"Name": f"/{name}", "Config": {"Labels": labels}, "NetworkSettings": {"Ports": ports}})
+    (tmp_path / "nodes.json").write_text(json.dumps(nodes))
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    monkeypatch.setenv("NODES", "one two")
+    monkeypatch.setenv("INSPECTED", str(tmp_path / "nodes.json"))
+    return ["--context", "kind-here", "--kubeconfig", str(tmp_path / "kubeconfig")]
+
+
+def test_build_prints_the_name_of_what_it_built(docker: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["images", "build"]) == ExitCode.CONFORMANT
+    assert capsys.readouterr().out == f"{this_version()}\n"
+    assert f"docker build --quiet --tag {this_version()} {HOUSE / 'images/echoserver'}\n" in docker.read_text()
+
+
+def test_bundle_builds_the_image_and_writes_it_to_the_file(
+    docker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "echo.tar"
+    assert main(["images", "bundle", str(file)]) == ExitCode.CONFORMANT
+    assert capsys.readouterr().out == f"{file}\n"
+    assert file.read_text() == "saved\n"
+    _, built, saved = docker.read_text().splitlines()
+    assert built.startswith("docker build ")
+    assert saved == f"docker save --output {file} {this_version()}"
+
+
+def test_a_bundle_that_cannot_be_written_is_reported(docker: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["images", "bundle", "/nowhere/echo.tar"]) == ExitCode.USAGE
+    assert "'docker save --output' failed: " in capsys.readouterr().err
+
+
+def test_load_without_a_cluster_is_into_docker(
+    docker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "echo.tar").write_text("saved")
+    assert main(["images", "load", str(tmp_path / "echo.tar")]) == ExitCode.CONFORMANT
+    assert capsys.readouterr().out == "Loaded image: it\n"
+    assert docker.read_text() == f"docker load --input {tmp_path}/echo.tar\n"
+
+
+def test_load_into_kind_is_into_every_node(
+    docker: Path, kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "echo.tar").write_text("saved")
+    assert main(["images", "load", str(tmp_path / "echo.tar"), *kind]) == ExitCode.CONFORMANT
+    assert capsys.readouterr().out == "one\ntwo\n"
+    imports = [line for line in docker.read_text().splitlines() if " images import " in line]
+    assert sorted(line.split()[3] for line in imports) == ["one", "two"]
+
+
+def test_load_of_what_no_node_takes_is_reported(
+    kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "echo.tar").write_text("no image")
+    assert main(["images", "load", str(tmp_path / "echo.tar"), *kind]) == ExitCode.USAGE
+    assert "'docker exec --interactive' failed: 1." in capsys.readouterr().err
+
+
+def test_load_into_nodes_that_are_elsewhere_is_reported(
+    kind: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NODES", "")
+    (tmp_path / "echo.tar").write_text("saved")
+    assert main(["images", "load", str(tmp_path / "echo.tar"), *kind]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "The nodes of kind-here are no containers of this machine's docker." in said
+    assert "esipp images push" in said
+
+
+def test_load_of_a_file_that_is_not_there_is_reported(docker: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["images", "load", "/nowhere/echo.tar"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "There is no file /nowhere/echo.tar.\n  hint: 'esipp images bundle FILE' writes one." in said
+
+
+@pytest.mark.parametrize("words", [["build"], ["bundle", "echo.tar"], ["push", "r.example"], ["load", __file__]])
+def test_without_docker_each_says_so(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["images", *words]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "esipp: Cannot run docker: it is not on PATH.\n  hint: use a machine that has docker; " in said
