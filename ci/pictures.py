@@ -90,7 +90,11 @@ def main() -> int:
         whole = FORMATS["html"].render(runs[0])
         photograph(part(whole, BEGIN, END), "report-endpoint-changes", 1340)
         (index, *_) = site.write(runs, Path(temporary))
-        pages = {"report-head": broken, "trend": render(trend.report(trend.trend(runs)), "html"), "site": index}
+        pages: dict[str, str | Path] = {
+            "report-head": broken,
+            "trend": render(trend.report(trend.trend(runs)), "html"),
+            "site": index,
+        }
         for name, page in pages.items():
             photograph(page, name, 900)
             photograph(page, f"{name}-phone", 1100, width=PHONE)
