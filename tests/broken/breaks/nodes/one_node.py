@@ -373,7 +373,7 @@ BREAKS = (
         "one-worker-hands-node-ports-on",
         "the third worker has no endpoint of a Local Service, and sends its nodePorts to another node's",
         node_ports_handed_on(SOME, *Protocol),
-        _about(Entrance.NODE_PORT, requires=Requires.SILENT),
+        _about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT),
         _WORKER,
     ),
     _one(
