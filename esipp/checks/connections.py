@@ -14,12 +14,14 @@ class Aspect(StrEnum):
 
     ``first``: the first connections of each path, while the run waits for the data plane. ``late``: connections
     that are accepted, and datagrams that are answered, after a second or more, as those after a repeated SYN.
-    ``copies``: answers that come more than once. ``ports``: source ports, where the client's address is kept.
+    ``late-after-accept``: connections that wait a second or more for their answer once they are accepted. ``copies``:
+    answers that come more than once. ``ports``: source ports, where the client's address is kept.
     ``silence``: nodes that answer after the time that a path's own check gives.
     """
 
     FIRST = "first"
     LATE = "late"
+    LATE_AFTER_ACCEPT = "late-after-accept"
     COPIES = "copies"
     PORTS = "ports"
     SILENCE = "silence"
