@@ -27,6 +27,10 @@ class Aspect(StrEnum):
     SILENCE = "silence"
 
 
+ONE_BY_ONE = frozenset({Aspect.FIRST, Aspect.SILENCE})
+"""Aspects that each path shows by itself; the others are compared with connections without a Service."""
+
+
 @dataclass(frozen=True)
 class OnConnections(Subject):
     """An aspect of the connections of all paths of one kind, which the checks of these paths make.
@@ -56,6 +60,11 @@ class OnConnections(Subject):
     def on_host_network(self) -> bool:
         """Return False: members that need agents are then not asked, the others are."""
         return False
+
+    @property
+    def dials_nodes(self) -> bool:
+        """Return whether clients outside dial nodes: for a member, or as the control of an aspect that is compared."""
+        return self.aspect not in ONE_BY_ONE or any(each.dials_nodes for each in self.members)
 
     @property
     def profile(self) -> Profile:
