@@ -19,7 +19,7 @@ from esipp.scenarios.continuity.judge import OVERDUE
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
 from esipp.scenarios.endpoint_change import evidence, rest
-from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR
+from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
 from esipp.scenarios.load_balancer_probes.judge import OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
@@ -147,6 +147,13 @@ PASSES = (
         "Probers share the work, and captures have gaps.",
         "A period that is wrong by less.",
         ("balancer-probes-less-often-than-its-profile-says",),
+    ),
+    Tolerance(
+        f"A load balancer may leave nodes after {ONE_OFF} failed health check more or less than its profile says. The "
+        "median of all removals counts.",
+        "A health check may reach a node just as its answer changes, or as it is left; packets are lost.",
+        "A threshold that is wrong by one.",
+        ("balancer-needs-more-failed-checks-than-its-profile-says",),
     ),
     Tolerance(
         f"{MOST_UNDECIDED:.0%} of the extended checks may stay undecided.",
