@@ -19,7 +19,7 @@ from esipp.scenarios.continuity.judge import OVERDUE
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
 from esipp.scenarios.endpoint_change import evidence, rest
-from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR
+from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
 from esipp.scenarios.load_balancer_probes.judge import OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
@@ -50,9 +50,9 @@ PASSES = (
         f"On a path that answered before, an answer may take {ANSWER_TIMEOUT:.0f} s.",
         "TCP sends a lost SYN again after 1, 3 and 7 s; a busy machine answers late. Another check compares how many "
         "answers are late with controls without a Service.",
-        f"Lost SYNs, if fewer than {connections.LEAST} connections or {say_share(connections.LEAST_SHARE)} of them "
-        "are late.",
-        ("three-in-a-hundred-syns-lost", "late-at-one-node"),
+        f"Lost SYNs and lost data, if fewer than {connections.LEAST} connections or "
+        f"{say_share(connections.LEAST_SHARE)} of them are late, or all in {connections.LEAST_SECONDS - 1} seconds.",
+        ("three-in-a-hundred-syns-lost", "late-at-one-node", "first-data-lost-at-one-node"),
     ),
     Tolerance(
         f"A node that must be silent is asked for {JUDGED_TIMEOUT:.0f} s each time, and {WAITS} times for "
@@ -149,6 +149,13 @@ PASSES = (
         ("balancer-probes-less-often-than-its-profile-says",),
     ),
     Tolerance(
+        f"A load balancer may leave nodes after {ONE_OFF} failed health check more or less than its profile says. The "
+        "median of all removals counts.",
+        "A health check may reach a node just as its answer changes, or as it is left; packets are lost.",
+        "A threshold that is wrong by one.",
+        ("balancer-needs-more-failed-checks-than-its-profile-says",),
+    ),
+    Tolerance(
         f"{MOST_UNDECIDED:.0%} of the extended checks may stay undecided.",
         "A machine may be busy for a moment. The result counts them.",
         "A defect that leaves few extended checks undecided and fails none.",
@@ -171,6 +178,13 @@ UNDECIDED = (
         ("node-cuts-host-traffic-too",),
     ),
     Tolerance(
+        "Late answers of Services while a machine stands still",
+        f"Within {connections.NEAR:g} s the client's machine paused, or an answer without a Service was late. Late "
+        "answers at other times fail if they are enough.",
+        "A fault that delays Services only at those times.",
+        ("first-data-lost-at-one-node",),
+    ),
+    Tolerance(
         "A time near its bound",
         f"The longest gap between two probes, or the machine's delay, exceeds {FINE:.1%} of the bound. Times far from "
         f"the bound decide all the same; a stream that pauses for {MOST_GAP:.0f} s decides nothing.",
@@ -186,7 +200,9 @@ UNDECIDED = (
         "are as few that a node refused whose health check said 503 too late, an entry of a changed Service that gives "
         "only right answers in the end, and sometimes none, and answers of a removed pod up to "
         f"{OVERDUE:.0f} s after all nodes should have known. Load balancers may share unequally there, as nodes answer "
-        "them late. More silence fails, and so does any other wrong answer.",
+        "them late. Late answers to at most "
+        f"{FEW:.0%} of connections through Services prove nothing, unless their SYNs were sent again. More silence "
+        "fails, and so does any other wrong answer.",
         "A service proxy that is slow, or loses single connections, by its own fault on such a machine; the verdict "
         "states the number of tasks.",
         ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty", "source-rewritten-on-an-overloaded-machine"),

@@ -174,7 +174,7 @@ class Subject:
 
     @property
     def dials_nodes(self) -> bool:
-        """Return whether clients outside dial nodes, and not only VIPs."""
+        """Return whether clients outside dial InternalIPs of nodes, also as controls, and not only VIPs."""
         return True
 
     @property

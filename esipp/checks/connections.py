@@ -14,15 +14,21 @@ class Aspect(StrEnum):
 
     ``first``: the first connections of each path, while the run waits for the data plane. ``late``: connections
     that are accepted, and datagrams that are answered, after a second or more, as those after a repeated SYN.
-    ``copies``: answers that come more than once. ``ports``: source ports, where the client's address is kept.
+    ``late-after-accept``: connections that wait a second or more for their answer once they are accepted. ``copies``:
+    answers that come more than once. ``ports``: source ports, where the client's address is kept.
     ``silence``: nodes that answer after the time that a path's own check gives.
     """
 
     FIRST = "first"
     LATE = "late"
+    LATE_AFTER_ACCEPT = "late-after-accept"
     COPIES = "copies"
     PORTS = "ports"
     SILENCE = "silence"
+
+
+ONE_BY_ONE = frozenset({Aspect.FIRST, Aspect.SILENCE})
+"""Aspects that each path shows by itself; the others are compared with connections without a Service."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,11 @@ class OnConnections(Subject):
     def on_host_network(self) -> bool:
         """Return False: members that need agents are then not asked, the others are."""
         return False
+
+    @property
+    def dials_nodes(self) -> bool:
+        """Return whether clients outside dial nodes: for a member, or as the control of an aspect that is compared."""
+        return self.aspect not in ONE_BY_ONE or any(each.dials_nodes for each in self.members)
 
     @property
     def profile(self) -> Profile:

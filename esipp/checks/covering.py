@@ -5,18 +5,22 @@ one value or two together, so a design holds each pair that is possible at least
 """
 
 import random
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 from esipp.checks.check import Check
-from esipp.checks.model import Path
+from esipp.checks.model import Client, Path
 
 Row = tuple[Hashable, ...]
 """One value of each factor."""
 
 PAIRS, THREES = 2, 3
+
+MOST_NAMED = 20
+"""From so many pairs on that no row has, a text has only their numbers, by factor and value."""
 
 
 def combined(rows: Iterable[Row], several: int) -> set[tuple[tuple[int, Hashable], ...]]:
@@ -34,6 +38,7 @@ class Design:
         rows: the chosen ones.
         path: the path of a row.
         checks: the checks of a row.
+        absent: what it is called that a factor has no value.
     """
 
     factors: tuple[str, ...]
@@ -41,6 +46,7 @@ class Design:
     rows: tuple[Any, ...]
     path: Callable[[Any], Path]
     checks: Callable[[Any], Iterable[Check]] = lambda _: ()
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     def only(self, paths: Collection[Path]) -> "Design":
         """Return the design with those of its rows that a run asks."""
@@ -51,8 +57,42 @@ class Design:
         return len(combined(self.rows, several)), len(combined(self.product, several))
 
     @property
+    def missing(self) -> list[dict[str, str]]:
+        """Return the pairs of values that the full product has and no row: each value's name by its factor."""
+        return self._pairs(without=combined(self.rows, PAIRS))
+
+    def _pairs(self, without: Collection[Any] = ()) -> list[dict[str, str]]:
+        """Return the pairs of the full product by factors, and in its order; all, or without some."""
+        every = {pair: None for row in self.product for pair in combinations(enumerate(row), PAIRS)}
+        ordered = sorted(every, key=lambda pair: [number for number, _ in pair])
+        return [{self.factors[at]: self._name(at, value) for at, value in pair} for pair in ordered
+                if pair not in without]  # fmt: skip
+
+    def _name(self, at: int, value: Hashable) -> str:
+        if value is None:
+            return self.absent.get(self.factors[at], "none")
+        return value.name if isinstance(value, Client) else str(value)
+
+    def not_asked(self) -> Iterator[str]:
+        """Yield what no row has, as text: values, then pairs of other values by name, or many by factor and value."""
+        every = Counter(item for pair in self._pairs() for item in pair.items())
+        lacking = Counter(item for pair in self.missing for item in pair.items())
+        absent = [item for item, count in every.items() if lacking[item] == count]
+        for name in self.factors:
+            if values := [value for factor, value in absent if factor == name]:
+                yield f"no path has {name} {' or '.join(values)}"
+        pairs = [pair for pair in self.missing if not pair.items() & absent]
+        if pairs and len(pairs) < MOST_NAMED:
+            yield f"no path has {'; '.join(' with '.join(pair.values()) for pair in pairs)}"
+        elif pairs:
+            left = Counter(item for pair in pairs for item in pair.items())
+            for name in self.factors:
+                values = [f"{value} {left[factor, value]}" for factor, value in every if factor == name]
+                yield f"of {len(pairs)} more pairs that no path has, by {name}: {', '.join(values)}"
+
+    @property
     def words(self) -> str:
-        """Return what it asks, and what it does not, as text."""
+        """Return what it asks, and how much of the full product that is, as text."""
         shares = (f"{held:,} of {all_of:,} {name}" for name, (held, all_of) in
                   (("pairs", self.share(PAIRS)), ("triples", self.share(THREES))))  # fmt: skip
         factors = f"{', '.join(self.factors[:-1])} and {self.factors[-1]}"

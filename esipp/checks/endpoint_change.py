@@ -106,6 +106,7 @@ class What(StrEnum):
     PATH = "path-follows"
     HEALTH_PROMPT = "health-follows-promptly"
     PATH_PROMPT = "path-follows-promptly"
+    THRESHOLD = "threshold"
     VIEW_LOCAL = "health-view-local"
     VIEW_CLUSTER = "health-view-cluster"
     FREED = "vip-freed"
@@ -144,6 +145,7 @@ EXPECTED = {
     What.PATH: "the nodePort follows every change",
     What.HEALTH_PROMPT: f"200 and 503 within {PROMPT:.0f} s of the EndpointSlice",
     What.PATH_PROMPT: f"the nodePort within {PROMPT:.0f} s of the EndpointSlice",
+    What.THRESHOLD: "as many failed health checks as the profile says, one more or less",
     What.VIEW_LOCAL: "only endpoint nodes are healthy",
     What.VIEW_CLUSTER: "all nodes are healthy, except those with the exclusion label",
     What.FREED: "no VIP for a deleted Service",

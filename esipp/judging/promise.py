@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from esipp.checks.profile import Grade, LoadBalancer
+from esipp.checks.profile import Grade, LoadBalancer, Target
 
 NOBODY = "neither a profile nor --bound says how fast this load balancer must follow"
 BY_USER = "--bound"
@@ -93,6 +93,21 @@ class Promise:
         return None if self.seconds is None else Bound(self.seconds, self.source)
 
 
+@dataclass(frozen=True)
+class Threshold:
+    """After how many failed health checks in a row a load balancer leaves a node, by its profiles.
+
+    Args:
+        counts: the figures; several if several profiles fit, or if one clear failure is enough.
+        source: who says so.
+        unbound: why nothing is required; empty if the figure is certain and documented.
+    """
+
+    counts: tuple[int, ...] = ()
+    source: str = ""
+    unbound: str = "the run did not record what the profile says"
+
+
 def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | None = None) -> Promise:
     """The promise of the cluster's own load balancer.
 
@@ -144,6 +159,43 @@ def promise_of_reference(settings: Mapping[str, Any]) -> Promise:
         return Promise(None, "the reference load balancer does not report its settings", True, True, True)
     failures, period = int(settings["unhealthy"]), float(settings["period"])
     return Promise((failures + 1) * period, f"{AS_STARTED}: N={failures}, period {period:g} s", True, True, True)
+
+
+def threshold_of(profiles: Sequence[LoadBalancer], *, certain: bool) -> Threshold:
+    """The threshold of the cluster's own load balancer at health-check node ports.
+
+    Args:
+        profiles: its possible profiles.
+        certain: whether the user named the profile, or the load balancer itself did.
+    """
+    checks = [(each.local.unhealthy, each) for each in profiles]
+    figures = [
+        (figure, each)
+        for figure, each in checks
+        if figure and each.local.on and each.local.target.value is Target.HEALTH_CHECK_NODE_PORT
+    ]
+    if not figures or len(figures) < len(profiles):
+        others = " or ".join(each.name for each in profiles if each not in [known for _, known in figures])
+        return Threshold(unbound=f"{others} does not probe the health-check node port" if others else "no profile fits")
+    at_once = {1 for _, each in figures if each.local.first_failure and each.local.first_failure.value}
+    counts = tuple(sorted({figure.value for figure, _ in figures} | at_once))
+    names = " or ".join(each.name for _, each in figures)
+    documented = all(figure.grade is Grade.DOCUMENTED for figure, _ in figures)
+    return Threshold(counts, names, unbound(names, certain=certain, documented=documented))
+
+
+def threshold_of_reference(settings: Mapping[str, Any]) -> Threshold:
+    """The threshold of the reference load balancer: the setting that esipp gave it."""
+    if "unhealthy" not in settings:
+        return Threshold(unbound="the reference load balancer does not report its settings")
+    return Threshold((int(settings["unhealthy"]),), AS_STARTED, "")
+
+
+def unbound(names: str, *, certain: bool, documented: bool) -> str:
+    """Why a figure of profiles requires nothing; empty if it does."""
+    if not certain:
+        return f"{names} was only detected (--provider names it)"
+    return "" if documented else f"the figure of {names} is reported by others, not documented"
 
 
 def _documented(profile: LoadBalancer) -> bool:

@@ -208,12 +208,6 @@ def of_checks(detected: Detected, observed: Checking) -> list[Finding]:
                 "period",
                 f"{profile.name} probes every {seconds(check.period.value)}; packets show {seconds(round(period, 2))}",
             )
-        failures, least = observed.failures, check.unhealthy
-        if check.on and failures is not None and least is not None and failures > least.value + 1:
-            said = (
-                f"{profile.name} leaves a node after {least.value} failed health checks; packets show up to {failures}"
-            )
-            yield Finding("threshold", said)
 
     return _agreed(detected, look)
 

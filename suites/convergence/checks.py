@@ -4,6 +4,7 @@ from esipp.checks.check import HEALTH_VIEW, Check, Level
 from esipp.checks.endpoint_change import AFTER_503, PROXIES, WEIGHED, EndpointChange, What
 from esipp.checks.known_differences import PROXIED, KnownDifference, Nature
 from esipp.checks.model import Balancer, Family
+from esipp.checks.required_features import PACKETS
 from suites.clients import OUTSIDE_1
 from suites.convergence.requirements import *
 from suites.known_differences.balancers import STATELESS, by_proxy
@@ -73,6 +74,7 @@ def check(
     """Return one check; its features follow from its load balancer, claim and family."""
     others = [HEALTH_VIEW] if what in OWN_VIEWS and balancer is Balancer.DEFAULT else []
     others += ["nodes.four"] if what is What.OTHERS else []
+    others += [PACKETS] if what is What.THRESHOLD else []
     return Check(
         id=f"{SUITE}.{balancer.value}.{place}.{what.value}",
         requirement=sentence,
@@ -83,7 +85,7 @@ def check(
         subject=EndpointChange(balancer, what, family),
         expected=EXPECTED[what],
         fails_if=FAILS_IF.get(what, ""),
-        asked=ASKED,
+        asked=PACKETS_ASKED if what is What.THRESHOLD else ASKED,
         differences=differences(balancer, what),
     )
 
@@ -101,12 +103,13 @@ def at_nodes(balancer: Balancer, what: What) -> Check[EndpointChange]:
     return check(balancer, what, "nodes", None, LEVELS[what], *said)
 
 
-def of_view(balancer: Balancer, what: What) -> Check[EndpointChange]:
+def of_balancer(balancer: Balancer, what: What) -> Check[EndpointChange]:
     return check(balancer, what, "balancer", None, LEVELS[what], *REQUIREMENTS[what])
 
 
 CHECKS = [
     *(at_vip(balancer, what, family) for balancer in BALANCERS for family in Family for what in AT_VIP),
     *(at_nodes(balancer, what) for balancer in BALANCERS for what in AT_NODES),
-    *(of_view(each, what) for each in BALANCERS for what in (OWN_VIEWS if each is Balancer.DEFAULT else VIEWS)),
+    *(of_balancer(each, What.THRESHOLD) for each in BALANCERS),
+    *(of_balancer(each, what) for each in BALANCERS for what in (OWN_VIEWS if each is Balancer.DEFAULT else VIEWS)),
 ]

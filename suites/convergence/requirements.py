@@ -75,6 +75,10 @@ REQUIREMENTS: dict[What, tuple[str, *tuple[Reference, ...]]] = {
         f"{FIRST_FAMILY}.",
         SYNC_PERIOD, DESIGN_BLACKHOLE,
     ),
+    What.THRESHOLD: (
+        "The load balancer stops using a node after as many failed health checks in a row as its profile says.",
+        DESIGN_BOUND,
+    ),
     What.VIEW_LOCAL: (
         "For a Local Service, the load balancer reports exactly the nodes with ready pods as healthy.",
         AZURE, DESIGN_TIMES,
@@ -119,6 +123,7 @@ LEVELS: dict[What, Level] = {
     What.PATH: Level.CORE,
     What.HEALTH_PROMPT: Level.EXTENDED,
     What.PATH_PROMPT: Level.EXTENDED,
+    What.THRESHOLD: Level.EXTENDED,
     What.VIEW_LOCAL: Level.EXTENDED,
     What.VIEW_CLUSTER: Level.EXTENDED,
     What.FREED: Level.EXTENDED,
@@ -136,6 +141,7 @@ FAILS_IF = {
     What.PATH: "the service proxy of a node does not follow EndpointSlices",
     What.HEALTH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
     What.PATH_PROMPT: "the service proxy of a node is late every time, or syncs too rarely",
+    What.THRESHOLD: "the load balancer needs more or fewer failed health checks, so the bound of its profile is wrong",
     What.VIEW_LOCAL: "the load balancer reports a node without endpoints as healthy, or an endpoint node as unhealthy",
     What.VIEW_CLUSTER: "the load balancer excludes nodes although the policy is Cluster",
     What.FREED: "the load balancer keeps the VIP of a deleted Service, which may later lead to other pods",
@@ -144,4 +150,9 @@ FAILS_IF = {
 ASKED = (
     "pods on fixed nodes come and go in a seeded sequence (--moves, --seed), while a client outside probes the VIP, "
     "the nodePort and the health check of every node about every 20 ms; the report has the actual interval"
+)
+
+PACKETS_ASKED = (
+    "packets at all nodes with an agent, while pods on fixed nodes come and go (--moves, --seed): the health checks of "
+    "a node from its 503 until the load balancer stops using it"
 )

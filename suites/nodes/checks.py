@@ -13,6 +13,7 @@ from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, TrafficPolic
 from esipp.scenarios.every_node.subject import (
     BALANCED,
     FELL_BACK,
+    INSIDE,
     KUBE_PROXY,
     Entrance,
     EveryNode,
@@ -321,7 +322,7 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
             expected=said.expected,
             fails_if=said.fails_if,
             asked=ASKED,
-            features=needs(*others, client=client, family=family, balancer=balancer),
+            features=needs(*others, client=None if entrance in INSIDE else client, family=family, balancer=balancer),
             differences=(FALLS_BACK,) if itp and requires is Requires.SILENT else (),
         )
 

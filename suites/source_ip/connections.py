@@ -28,6 +28,14 @@ REQUIREMENTS = {
         (VIRTUAL_IPS, RETRANSMISSION),
         Level.EXTENDED,
     ),
+    Aspect.LATE_AFTER_ACCEPT: Requirement(
+        "Over {way}, as few accepted connections wait for their answer as without a Service: the data plane neither "
+        "drops nor delays their data.",
+        "as few late answers after the accept as without a Service",
+        "connections are accepted at once and their first data is lost, so that an answer takes a second or more",
+        (VIRTUAL_IPS,),
+        Level.EXTENDED,
+    ),
     Aspect.COPIES: Requirement(
         "Over {way}, no answer comes more than once: the data plane sends each packet to one endpoint.",
         "one answer to each request",
@@ -55,6 +63,7 @@ ASKED = {
     Aspect.FIRST: "every answer that a path gave while the run waited for the data plane; at VIPs and external IPs, "
     "only clients outside count: until a node has their rules, its own packets to them go through another node",
     Aspect.LATE: "the connections of the judged window; the kernel's count of SYNs, and the time to each answer",
+    Aspect.LATE_AFTER_ACCEPT: "the connections of the judged window; the time from the accept to each answer",
     Aspect.COPIES: "the datagrams of the judged window; each socket listens for another 0.1 s after its answer",
     Aspect.PORTS: "the connections of the judged window; source ports come from the whole range from 1,024 up",
     Aspect.SILENCE: "two more connections on each path, with ten seconds each, beside the judged window",
@@ -62,7 +71,11 @@ ASKED = {
 """How the run finds out."""
 
 CLIENT_IP = frozenset({AddressClass.CLIENT})
-DATAGRAMS = frozenset({Protocol.UDP, Protocol.SCTP})
+SHOWN_BY = {
+    Aspect.LATE_AFTER_ACCEPT: frozenset({Protocol.TCP}),
+    Aspect.COPIES: frozenset({Protocol.UDP, Protocol.SCTP}),
+}
+"""The protocols that show an aspect, if not all do."""
 
 
 def _is_member(aspect: Aspect, check: PathCheck) -> bool:
@@ -104,7 +117,7 @@ def connections_checks(
                 ]
                 for aspect in aspects:
                     members = tuple(check for check in ways if _is_member(aspect, check))
-                    if members and (aspect is not Aspect.COPIES or protocol in DATAGRAMS):
+                    if members and protocol in SHOWN_BY.get(aspect, Protocol):
                         yield _check(aspect, kind, protocol, family, members)
 
 

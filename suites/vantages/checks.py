@@ -103,7 +103,14 @@ FULL = tuple(
 )
 """What is asked in full: nodePort and VIP under Local, where each client outside must be seen as itself."""
 
-DESIGN = Design(FACTORS, ROWS, cover(ROWS, SEED, FULL), path_of, lambda row: checks_of(path_of(row)))
+DESIGN = Design(
+    FACTORS,
+    ROWS,
+    cover(ROWS, SEED, FULL),
+    path_of,
+    lambda row: checks_of(path_of(row)),
+    {"node": "no node", "policy": "unset policy"},
+)
 
 PATH_CHECKS: tuple[PathCheck, ...] = tuple(check for row in DESIGN.rows for check in checks_of(path_of(row)))
 

@@ -57,7 +57,7 @@ HEADER_OF_OWN = RunOptions(
 
 CONTROLLER = f"/apis/apps/v1/namespaces/{metallb.NAMESPACE}/deployments/controller"
 
-LATE = (What.NO_LOSS, What.BALANCE, What.BLACK_HOLE)
+LATE = (What.NO_LOSS, What.BALANCE, What.BLACK_HOLE, What.THRESHOLD)
 """Checks that may also fail if nodes are removed too late, though not in every sequence of endpoint changes."""
 
 

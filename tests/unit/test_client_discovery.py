@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Feature, Status, missing_features
+from esipp.checks.check import NAT as BEHIND_NAT
+from esipp.checks.check import OUTSIDE, ROUTED, Feature, Status, checks_about, missing_features, of_nodes
 from esipp.checks.model import AddressClass, Client, Family, Protocol, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.judging.client_addresses import (
@@ -27,6 +28,7 @@ from esipp.judging.client_addresses import (
 from esipp.judging.client_addresses import find as decide
 from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.topology import IPAddress, Stand, parse_address
+from esipp.scenarios.every_node.subject import INSIDE, EveryNode
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.judge import decide as decide_check
 from esipp.testbed.client_discovery import reference_listeners
@@ -142,6 +144,40 @@ def test_a_client_that_reaches_no_node_is_asked_at_vips_only() -> None:
         check = by_id(name)
         there = {each: Feature(True, "there") for each in check.features}
         assert (not missing_features(check, there | found)) is asked, name
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("nodes.vip.local.tcp.ipv4.every-address", True),
+        ("nodes.vip.cluster.udp.ipv4.even", True),
+        ("nodes.external-ip.local.tcp.ipv4.source", True),
+        ("nodes.external-ip.cluster.tcp.ipv4.outside-routed.answers", True),
+        ("nodes.clusterip.cluster.tcp.ipv4.answers", True),
+        ("nodes.nodeport.cluster.tcp.ipv4.answers", False),
+        ("nodes.other-address.cluster.tcp.ipv4.answers", False),
+        ("nodes.service-port.local.tcp.ipv4.unserved", False),
+        ("nodes.health.ipv4.status", False),
+        ("healthcheck.profile.default.local.port", True),
+        ("vantage.connections.loadbalancer.tcp.ipv4.first", True),
+        ("vantage.connections.loadbalancer.tcp.ipv4.late", False),  # nothing to compare with
+        ("vantage.connections.nodeport.tcp.ipv4.first", False),
+    ],
+)  # fmt: skip
+def test_what_such_clients_dial_at_no_internal_ip_is_asked(name: str, asked: bool) -> None:
+    check = next(check for check in all_checks() if check.id == name)
+    there = {each: Feature(True, "there") for each in (*check.features, "family.ipv4")}
+    unreached = {of_nodes(each, "ipv4"): Feature(False, "no node is reached") for each in (OUTSIDE, ROUTED, BEHIND_NAT)}
+    assert (not missing_features(check, there | unreached)) is asked
+    assert not missing_features(check, there)
+
+
+def test_what_agents_dial_needs_no_client_outside() -> None:
+    inside = [check for check in checks_about(EveryNode, all_checks()) if check.subject.entrance in INSIDE]
+    assert {check.subject.entrance for check in inside} == INSIDE
+    for check in inside:
+        assert not any(name.startswith("vantage.") for name in check.features), check.id
+        assert all(path.client.vantage is Vantage.NODE for path in check.subject.paths), check.id
 
 
 @pytest.mark.parametrize(("seen", "status"), [(NAT, Status.PASS), ("172.18.0.2", Status.FAIL), (OTHER, Status.FAIL)])

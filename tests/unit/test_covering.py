@@ -1,5 +1,6 @@
 """Covering designs: every pair is held, the same arguments give the same rows, and what is not asked is reported."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -7,9 +8,10 @@ import pytest
 from esipp.checks.catalog import checks_of, designs
 from esipp.checks.check import checks_about
 from esipp.checks.connections import Aspect, OnConnections
-from esipp.checks.covering import PAIRS, THREES, combined, cover
+from esipp.checks.covering import PAIRS, THREES, Design, combined, cover
+from esipp.checks.model import Family, Path
 from esipp.checks.path import OnPath
-from suites.vantages.checks import BEHIND, DESIGN, FULL, POLICIES, ROWS, SEED
+from suites.vantages.checks import BEHIND, CLIENTS, DESIGN, FULL, POLICIES, ROWS, SEED
 
 FULL_OF_FOUR = tuple(product("abcd", range(4), "xyz", (True, False)))
 
@@ -57,6 +59,49 @@ def test_what_connections_show_together_is_asked_of_these_clients_too() -> None:
     assert all(any(f".{aspect.value}" in name for name in together) for aspect in Aspect)
     needed = frozenset.intersection(*(check.features for check in checks_about(OnConnections, checks_of("vantages"))))
     assert {"vantage.outside.routed", "vantage.outside.nat"} <= needed, "else they are undecided where these are not"
+
+
+def of_three(*rows: tuple[str, str | None, int]) -> Design:
+    """A design of a product of twelve rows, whose second factor may have no value."""
+    return Design(("x", "y", "z"), tuple(product("abc", ("p", None), (1, 2))), rows, lambda _row: Path.__new__(Path))
+
+
+def test_pairs_that_no_path_has_are_named() -> None:
+    rows = tuple(row for row in product("abc", ("p", None), (1, 2)) if row[:2] != ("b", None) and row[1:] != ("p", 2))
+    design = replace(of_three(*rows), absent={"y": "no y"})
+    assert design.missing == [
+        {"x": "b", "y": "no y"},
+        {"x": "b", "z": "2"},
+        {"y": "p", "z": "2"},
+    ]
+    assert list(design.not_asked()) == ["no path has b with no y; b with 2; p with 2"]
+    assert of_three(*product("abc", ("p", None), (1, 2))).missing == []
+    assert list(of_three(*product("abc", ("p", None), (1, 2))).not_asked()) == []
+
+
+def test_values_that_no_path_has_are_named_and_the_pairs_of_others() -> None:
+    rows = tuple(row for row in FULL_OF_FOUR if row[0] in "ab" and row[2] != "z" and row[:2] != ("a", 3))
+    design = Design(("p", "q", "r", "s"), FULL_OF_FOUR, rows, lambda _row: Path.__new__(Path))
+    assert list(design.not_asked()) == ["no path has p c or d", "no path has r z", "no path has a with 3"]
+
+
+def test_many_pairs_that_no_path_has_are_counted_for_each_value() -> None:
+    rows = tuple(zip("abcd", range(4), "xyzx", (True, False) * 2, strict=True))
+    design = Design(("p", "q", "r", "s"), FULL_OF_FOUR, rows, lambda _row: Path.__new__(Path))
+    by_p, _, by_r, by_s = design.not_asked()
+    assert by_p == "of 38 more pairs that no path has, by p: a 6, b 6, c 6, d 6"
+    assert by_r == "of 38 more pairs that no path has, by r: x 4, y 7, z 7"
+    assert by_s == "of 38 more pairs that no path has, by s: True 5, False 5"
+
+
+def test_the_pairs_of_the_suite_have_names() -> None:
+    ipv4 = DESIGN.only({DESIGN.path(row) for row in DESIGN.rows if row[4] is Family.IPV4})
+    assert {"client": "outside-nat", "family": "IPv6"} in ipv4.missing
+    none = replace(DESIGN, rows=())
+    names = {name for pair in none.missing for name in pair.items()}
+    assert {("node", "no node"), ("policy", "unset policy"), ("entry", "vip"), ("protocol", "SCTP")} <= names
+    assert {value for factor, value in names if factor == "client"} == {client.name for client in CLIENTS}
+    assert len(none.missing) == DESIGN.share(PAIRS)[1]
 
 
 def test_what_a_run_does_not_ask_is_reported() -> None:

@@ -11,7 +11,7 @@ from esipp.checks.endpoint_change import EXPECTED, SPREADS, WEIGHED, EndpointCha
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
-from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise
+from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise, Threshold
 from esipp.judging.statistics import power
 from esipp.judging.timeline.streams import Sample
 from esipp.scenarios.endpoint_change import judge as judging
@@ -311,6 +311,53 @@ def test_losses_at_rest_are_held_against_a_control(case: str) -> None:
 def test_failures_are_counted_until_the_decision() -> None:
     world = World(fall=3)
     assert set(observe(world.arrivals(), world.judge().lines).failures) == {3}
+
+
+def threshold(fall: int, said: Threshold, **more: Any) -> Decision:
+    """The decision on a load balancer that leaves nodes after so many failed health checks."""
+    world = World(fall=fall)
+    result = replace(world.result(), threshold=said)
+    observed = replace(observe(world.arrivals(), result.timelines()), **more)
+    return Judge(result.with_observed(observed)).decide(check(What.THRESHOLD, None))
+
+
+@pytest.mark.parametrize(
+    ("fall", "counts", "status"),
+    [
+        (1, (2,), Status.PASS),
+        (2, (2,), Status.PASS),
+        (3, (2,), Status.PASS),
+        (4, (2,), Status.FAIL),
+        (1, (3,), Status.FAIL),
+        (1, (1, 5), Status.PASS),
+        (4, (1, 5), Status.PASS),
+        (3, (1, 5), Status.FAIL),
+    ],
+)  # fmt: skip
+def test_the_failed_checks_until_a_node_is_left_are_those_of_the_profile(
+    fall: int, counts: tuple[int, ...], status: Status
+) -> None:
+    decision = threshold(fall, Threshold(counts, "its profile", ""))
+    assert decision.status is status
+    assert decision.observed == f"4 x after {fall} failed health checks"
+    assert decision.reason == f"its profile says {' or '.join(map(str, counts))}; packets show {fall}"
+
+
+def test_one_removal_that_took_longer_is_no_other_threshold() -> None:
+    assert threshold(2, Threshold((2,), "its profile", ""), failures=(2, 2, 5, 2)).status is Status.PASS
+    assert threshold(2, Threshold((2,), "its profile", ""), failures=(2, 5, 5, 5)).status is Status.FAIL
+
+
+def test_a_threshold_that_nobody_promises_is_recorded_and_too_few_removals_decide_nothing() -> None:
+    detected = threshold(4, Threshold((2,), "a", "a was only detected"))
+    assert (detected.status, detected.reason) == (
+        Status.RECORDED,
+        "nothing is required: a was only detected; a says 2; packets show 4",
+    )
+    assert threshold(4, Threshold()).reason == "nothing is required: the run did not record what the profile says"
+    few = threshold(2, Threshold((2,), "its profile", ""), failures=(2, 2))
+    assert few.status is Status.INCONCLUSIVE
+    assert few.reason == "packets show 2 removals of nodes with failed health checks; 3 are needed"
 
 
 @pytest.mark.parametrize(("healthy", "status"), [("ab", Status.PASS), ("a", Status.FAIL), ("abc", Status.FAIL)])

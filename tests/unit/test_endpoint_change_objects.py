@@ -25,7 +25,8 @@ ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "c"}
 
 def test_every_balancer_has_the_checks_of_each_family_and_of_its_nodes() -> None:
     of_default = [check for check in CHECKS if check.subject.balancer is Balancer.DEFAULT]
-    assert len(of_default) == 2 * 8 + 7 + 2
+    assert len(of_default) == 2 * 8 + 7 + 3
+    assert all(("packets" in check.features) is (check.subject.what is What.THRESHOLD) for check in CHECKS)
     assert all("load-balancer" in check.features for check in of_default)
     proxy = {check.id: check for check in CHECKS if check.subject.balancer is Balancer.PROXY}
     assert proxy["convergence.reference-proxy.ipv4.source"].level is Level.EXTENDED

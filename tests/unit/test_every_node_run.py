@@ -1,6 +1,7 @@
 """Every sampled node is dialled at every address it should serve, over every protocol; also those without a role."""
 
 import re
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cache
@@ -18,12 +19,19 @@ from esipp.probing.jobs import Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
-from esipp.scenarios.every_node.subject import Entrance, external_ips, other_addresses, several_announced
+from esipp.scenarios.every_node.subject import (
+    Entrance,
+    EveryNodeCheck,
+    external_ips,
+    other_addresses,
+    several_announced,
+)
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
 from suites.nodes.checks import CHECKS
 from tests.unit.every_node_world import FEATURES, verdicts
+from tests.unit.verdicts import judge_with
 
 NAMES = ("a", "b", "c", "d", "control-plane")
 FOURTH = "d"
@@ -122,7 +130,9 @@ def surveyed() -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     return survey()
 
 
-def survey(silent: str = "", **more: Any) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
+def survey(
+    checks: Sequence[EveryNodeCheck] = CHECKS, silent: str = "", **more: Any
+) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     there = services()
     probers = {name: Wire(there, name, silent) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
     testbed = SimpleNamespace(
@@ -146,7 +156,7 @@ def survey(silent: str = "", **more: Any) -> tuple[EveryNodeEvidence, Wire, dict
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
         findings=SimpleNamespace(features=features),
         run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)),
-        asked=lambda _: list(CHECKS),
+        asked=lambda _: checks,
     )
     topology = Topology(NODES, ROLES, stands)
     return Survey(context, topology).perform(), probers[OUTSIDE.name], features
@@ -175,6 +185,26 @@ def test_an_announced_address_that_leads_nowhere_fails_its_checks_and_costs_few_
     assert found == {name for name in verdicts(seen) if name.endswith("ipv4.every-address")}
     assert max(job.count for job in wire.jobs if job.host.startswith("192.0.4.")) == SAMPLES
     assert max(job.count for job in wire.jobs if job.host.startswith("192.0.3.")) == SHARED
+
+
+@pytest.mark.parametrize("entrance", [Entrance.VIP, Entrance.EXTERNAL_IP, Entrance.CLUSTER_IP, Entrance.LOOPBACK])
+def test_what_is_asked_elsewhere_dials_no_internal_ip(entrance: Entrance) -> None:
+    """A client that reaches no InternalIP would wait for each of them in vain."""
+    own = [check for check in CHECKS if check.subject.entrance is entrance]
+    seen, outside, features = survey(own)
+    assert {row.entrance for row in seen.dialled} == {entrance}
+    assert not {job.host for job in outside.jobs} & {each for node in NODES.values() for each in node.internal.values()}
+    assert bool(outside.jobs) is (entrance in (Entrance.VIP, Entrance.EXTERNAL_IP))
+    clients = objects(list(own), GROUND).clients
+    assert (OUTSIDE in clients) is bool(outside.jobs)
+    said = {judge_with(check, seen, features, {}).status for check in own}
+    assert {Status.PASS} <= said <= {Status.PASS, Status.RECORDED, Status.UNSUPPORTED}
+
+
+def test_health_checks_alone_have_their_control_listeners() -> None:
+    seen, _, _ = survey([check for check in CHECKS if check.subject.entrance is Entrance.HEALTH])
+    rows = [(row.service, row.family, row.node) for row in seen.dialled if row.service == LISTENER]
+    assert rows == [(LISTENER, family, name) for family in Family for name in NAMES]
 
 
 def test_endpoints_of_every_protocol_stand_on_every_node_and_some_nodes_have_none_of_some_services() -> None:

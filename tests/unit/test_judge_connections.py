@@ -1,14 +1,16 @@
 """The judge of many connections together: what the network does alike is no fault, nor what a machine did."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level, Status, checks_about
 from esipp.checks.connections import Aspect, ConnectionsCheck, OnConnections
-from esipp.checks.model import NO_ANSWER, POD_BACKEND, AddressClass, Family, Path
+from esipp.checks.model import NO_ANSWER, OUTSIDE, POD_BACKEND, AddressClass, EntryKind, Family, Path
 from esipp.checks.observation import Irregular, Observation, Verdict
+from esipp.judging.frame import run_queue
 from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Wait
 from tests.unit.verdicts import judge_with
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, changed_evidence, evidence, group, show
@@ -16,6 +18,7 @@ from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, changed_ev
 CHECKS = checks_about(OnConnections, all_checks())
 BY_ID = {check.id: check for check in CHECKS}
 NODE_PORT = "connections.nodeport.tcp.ipv4."
+WAIT = "late-after-accept"
 MANY = 2000
 OWN = CLIENT_ADDRESSES["outside-1"][Family.IPV4]
 MASQUERADED = NODE_ADDRESSES[NODES[0]][Family.IPV4]
@@ -53,16 +56,26 @@ def many(path: Path, what: AddressClass, troubled: int, *, again: int = 1, copie
 
 
 def judged(
-    name: str, troubled: int, without: int = 0, only: str = "", stalls: tuple[Stall, ...] = (), **how: float
+    name: str,
+    troubled: int,
+    without: int = 0,
+    only: str = "",
+    stalls: tuple[Stall, ...] = (),
+    queue: float = 0.0,
+    **how: Any,
 ) -> Verdict:
-    """The verdict if so many connections are irregular on each path, or on those whose key has this part."""
+    """The verdict if so many connections are irregular on each path, or on those whose key has this part.
+
+    ``queue``: tasks for each core of the nodes' machine.
+    """
     check = BY_ID[name]
     made = {
         key: many(path, right(check, path), troubled if only in key else 0, **how)
         for key, path in members(check).items()
-    }  # type: ignore[arg-type]
-    made |= {key: many(path, AddressClass.CLIENT, without, **how) for key, path in controls(check).items()}  # type: ignore[arg-type]
-    return judge(check, changed_evidence(made, samples=MANY, stalls=stalls))
+    }
+    made |= {key: many(path, AddressClass.CLIENT, without, **how) for key, path in controls(check).items()}
+    facts = {**evidence().facts, run_queue("paths"): f"{queue:.1f}"}
+    return judge(check, changed_evidence(made, samples=MANY, stalls=stalls, facts=facts))
 
 
 def first(check: ConnectionsCheck) -> dict[str, list[FirstAnswers]]:
@@ -111,7 +124,7 @@ def test_lost_syns_are_noticed_and_the_reason_says_how_many() -> None:
         (60, 35, {}),  # it loses on two links what its control loses on one
         (60, 0, {"seconds": 2}),  # something stood still for a moment
         (60, 0, {"again": 0, "took": 0.4}),
-        (60, 0, {"again": 0, "took": 1.4, "waited": True}),  # the pod was busy
+        (60, 0, {"again": 0, "took": 1.4, "waited": True}),  # another aspect
     ],
 )  # fmt: skip
 def test_what_is_no_fault_of_the_service_is_right(troubled: int, without: int, how: dict[str, float]) -> None:
@@ -124,21 +137,93 @@ def test_a_fault_at_one_entry_is_named() -> None:
     assert said.reason.startswith("at bare-node: ")
 
 
-def test_connections_that_wait_for_a_busy_pod_are_reported_and_excuse_late_ones_of_that_time() -> None:
-    assert "waited once they were accepted" in judged(NODE_PORT + "late", 60, again=0, waited=True).observed
-    check = BY_ID[NODE_PORT + "late"]
-    made = {key: many(path, right(check, path), 60, again=0) for key, path in members(check).items()}
+ACCEPTED = {"again": 0, "waited": True}
+"""Connections that are accepted at once and answered late."""
+
+
+def test_connections_that_are_accepted_and_answered_late_are_noticed() -> None:
+    said = judged(NODE_PORT + WAIT, 60, **ACCEPTED)
+    assert (said.status, said.level) == (Status.FAIL, Level.EXTENDED)
+    assert "accepted and then answered late (the slowest after 1.1 s)" in said.reason
+    assert judged(NODE_PORT + WAIT, 60, only="-to-bare-node", **ACCEPTED).reason.startswith("at bare-node: ")
+
+
+@pytest.mark.parametrize(
+    ("troubled", "without", "how"),
+    [
+        (0, 60, ACCEPTED),
+        (60, 60, ACCEPTED),  # the network loses as many
+        (60, 35, ACCEPTED),
+        (60, 0, {**ACCEPTED, "seconds": 2}),
+        (60, 0, {**ACCEPTED, "took": 0.9}),
+        (60, 0, {"again": 1}),  # accepted late: another aspect
+    ],
+)  # fmt: skip
+def test_what_is_late_elsewhere_or_for_a_moment_is_right(troubled: int, without: int, how: dict[str, Any]) -> None:
+    assert judged(NODE_PORT + WAIT, troubled, without, **how).status is Status.PASS
+
+
+def test_answers_that_wait_for_the_end_of_one_pause_are_right() -> None:
+    check = BY_ID[NODE_PORT + WAIT]
+    made = {}
+    for key, path in members(check).items():
+        (whole,) = many(path, right(check, path), 60, seconds=8, again=0, waited=True)
+        pause = tuple(one._replace(ended=9.5) for one in whole.irregular)
+        made[key] = [replace(whole, irregular=pause)]
     made |= {key: many(path, AddressClass.CLIENT, 0) for key, path in controls(check).items()}
+    assert judge(check, changed_evidence(made, samples=MANY)).status is Status.PASS
+
+
+@pytest.mark.parametrize("aspect", ["late", WAIT])
+def test_late_answers_without_a_service_show_a_busy_machine_and_those_of_services_do_not(aspect: str) -> None:
+    check, waited = BY_ID[NODE_PORT + aspect], aspect == WAIT
+    made = {
+        key: many(path, right(check, path), 60, again=0, waited=waited, seconds=18)
+        for key, path in members(check).items()
+    }
+    made |= {key: many(path, AddressClass.CLIENT, 0) for key, path in controls(check).items()}
+    other = BY_ID["connections.clusterip.tcp.ipv4.late"]
+    for key, path in members(other).items():
+        made[key] = many(path, right(other, path), 20, again=0, waited=True)
     assert judge(check, changed_evidence(made, samples=MANY)).status is Status.FAIL
-    busy = controls(check).popitem()
-    made[busy[0]] = many(busy[1], AddressClass.CLIENT, 20, again=0, waited=True, took=1.1)
-    assert judge(check, changed_evidence(made, samples=MANY)).status is Status.INCONCLUSIVE
+    key, path = next((key, path) for key, path in controls(check).items() if path.entry.kind is EntryKind.POD_IP)
+    made[key] = many(path, AddressClass.CLIENT, 20, again=0, waited=True)
+    said = judge(check, changed_evidence(made, samples=MANY))
+    assert (said.status, "answers without a Service were late" in said.reason) == (Status.INCONCLUSIVE, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "troubled", "how", "status"),
+    [
+        (WAIT, 60, ACCEPTED, Status.INCONCLUSIVE),  # 3 %
+        (WAIT, 400, ACCEPTED, Status.FAIL),
+        ("late", 60, {"again": 0}, Status.INCONCLUSIVE),
+        ("late", 60, {"again": 1}, Status.FAIL),  # kernels answer SYNs whatever processes do
+    ],
+)  # fmt: skip
+def test_on_an_overloaded_machine_few_late_answers_prove_nothing(
+    name: str, troubled: int, how: dict[str, Any], status: Status
+) -> None:
+    said = judged(NODE_PORT + name, troubled, queue=26.0, **how)
+    assert said.status is status
+    assert ("overloaded: 26 tasks for each core" in said.reason) == (status is Status.INCONCLUSIVE)
+    assert judged(NODE_PORT + name, troubled, queue=18.0, **how).status is Status.FAIL
 
 
 def test_a_machine_that_stood_still_leaves_it_undecided() -> None:
     said = judged(NODE_PORT + "late", 60, stalls=(Stall("outside-1", 0.0, 20.0),))
     assert (said.status, "machines of clients paused" in said.reason) == (Status.INCONCLUSIVE, True)
     assert judged(NODE_PORT + "late", 60, stalls=(Stall("outside-1", 90.0, 1.0),)).status is Status.FAIL
+
+
+@pytest.mark.parametrize(("aspect", "how"), [("late", {}), (WAIT, ACCEPTED)])
+def test_what_the_network_does_to_a_client_is_not_blamed_on_what_it_dials(aspect: str, how: dict[str, Any]) -> None:
+    check = BY_ID[NODE_PORT + aspect]
+    made = {}
+    for key, path in {**controls(check), **members(check)}.items():
+        shown = right(check, path) if key in members(check) else AddressClass.CLIENT
+        made[key] = many(path, shown, 1900 if path.client == OUTSIDE else 0, **how)
+    assert judge(check, changed_evidence(made, samples=MANY)).status is Status.PASS
 
 
 def test_doubled_datagrams_are_noticed() -> None:

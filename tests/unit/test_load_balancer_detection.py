@@ -304,19 +304,6 @@ def test_health_checks_in_packets_may_contradict(name: str, period: float | None
     assert "; ".join(sentences(of_checks(named_as(name), Checking(period, 2)))) == said
 
 
-@pytest.mark.parametrize(
-    ("failures", "said"),
-    [
-        (2, ""),
-        (3, ""),
-        (6, "threshold: aks leaves a node after 2 failed health checks; packets show up to 6"),
-        (None, ""),
-    ],
-)
-def test_failed_health_checks_in_packets_may_contradict(failures: int | None, said: str) -> None:
-    assert "; ".join(sentences(of_checks(named_as("aks"), Checking(5.0, failures)))) == said
-
-
 def test_where_several_fit_only_what_contradicts_all_is_a_finding() -> None:
     both = detect(KNOWN, KIND, ["metallb-system/speaker"])
     assert [each.about for each in of_status(both, "Proxy")] == ["ip-mode", "class"]

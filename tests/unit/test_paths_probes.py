@@ -10,7 +10,7 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget
 from esipp.checks.check import Level
-from esipp.checks.model import AddressClass, Client, Path, Protocol
+from esipp.checks.model import AddressClass, Client, EntryKind, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober, ProberLostError
@@ -77,6 +77,15 @@ def test_a_plan_has_every_path_once_controls_included() -> None:
     assert len(asked) == len(wanted)
     assert set(made.targets) == {path for path in wanted if path.protocol is not Protocol.SCTP}
     assert made.obstacles == {path.key: "no way" for path in wanted if path.protocol is Protocol.SCTP}
+
+
+def test_paths_without_a_service_are_dialled_all_the_time() -> None:
+    paths = list(plan(CHECKS, lambda _path: ("192.0.2.1", 80)).targets)
+    tenth = len(paths) // 10
+    for first in range(0, 10 * tenth, tenth):
+        kinds = {path.entry.kind for path in paths[first : first + tenth] if path.service is None}
+        assert kinds == {EntryKind.POD_IP, EntryKind.NODE_LISTENER}
+    assert list(plan(reversed(CHECKS), lambda _path: ("192.0.2.1", 80)).targets) == paths
 
 
 def test_what_must_answer_is_positive_or_a_control() -> None:

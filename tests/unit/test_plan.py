@@ -13,6 +13,7 @@ from esipp.app.plan.plan import Plan, limited, plan, work_of
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import CARRIES, Check, Feature, Level, Status, is_about, missing_features
+from esipp.checks.covering import PAIRS
 from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.model import Family
 from esipp.checks.profile import Limit, LoadBalancer, Outcome
@@ -105,6 +106,16 @@ def test_what_a_covering_design_saves_is_reported() -> None:
     assert each.asked.seconds < each.product.seconds
     words = f"vantages: {each.asked.connections:,} connections in about {each.asked.seconds:.0f} s; the full product"
     assert words in " ".join(text(made).split())
+
+
+def test_what_a_covering_design_does_not_ask_is_named() -> None:
+    made = of("metallb-l2", suite("vantages"), families=BOTH)
+    (each,) = made.designs.values()
+    assert "vantages: no path has client outside-routed or outside-nat" in text(made)
+    assert as_json(made)["designs"]["vantages"]["without"] == each.design.missing
+    assert {"client": "outside-nat", "entry": "vip"} in each.design.missing
+    held, all_of = each.design.share(PAIRS)
+    assert len(each.design.missing) == all_of - held
 
 
 def test_fewer_checks_need_fewer_load_balancers() -> None:

@@ -8,7 +8,16 @@ import pytest
 from esipp.app.options import MOST_BOUND, check_numbers
 from esipp.base.errors import PreflightError
 from esipp.checks.profile import Figure, Grade, LoadBalancer
-from esipp.judging.promise import AS_STARTED, BY_USER, fail_over_of, promise_of, promise_of_reference
+from esipp.judging.promise import (
+    AS_STARTED,
+    BY_USER,
+    Threshold,
+    fail_over_of,
+    promise_of,
+    promise_of_reference,
+    threshold_of,
+    threshold_of_reference,
+)
 from esipp.ledger.run import Settings
 from esipp.loadbalancers.profiles.loading import all_profiles, named, read_file
 from esipp.loadbalancers.timeouts import USUAL, slowest, steering_of, timeouts_of
@@ -116,3 +125,32 @@ def test_a_bound_out_of_range_is_refused(wrong: float) -> None:
 
     with pytest.raises(PreflightError, match="--bound"):
         check_numbers(Options())
+
+
+# --------------------------------------------------------------------------------------------------------- thresholds
+def test_the_threshold_is_that_of_the_profile_if_it_is_certain_and_documented() -> None:
+    gke, metallb = named("gke-legacy"), named("metallb-l2")
+    assert gke.local.unhealthy is not None
+    assert threshold_of([gke], certain=True) == Threshold((gke.local.unhealthy.value,), "gke-legacy", "")
+    detected = threshold_of([gke], certain=False)
+    assert detected.unbound == "gke-legacy was only detected (--provider names it)"
+    assert threshold_of([metallb], certain=True) == Threshold(
+        unbound="metallb-l2 does not probe the health-check node port"
+    )
+    assert threshold_of([gke, metallb], certain=False).counts == ()
+    assert threshold_of([], certain=False).unbound == "no profile fits"
+    heard = tuple(replace(each, grade=Grade.REPORTED) for each in gke.local.unhealthy.sources)
+    local = replace(gke.local, unhealthy=Figure(gke.local.unhealthy.value, heard))
+    only_heard = threshold_of([replace(gke, check=replace(gke.check, local=local))], certain=True)
+    assert only_heard.unbound == "the figure of gke-legacy is reported by others, not documented"
+
+
+def test_where_one_clear_failure_is_enough_one_is_right_and_the_threshold_is() -> None:
+    aks = named("aks")
+    assert aks.local.unhealthy is not None
+    assert threshold_of([aks], certain=True).counts == (1, aks.local.unhealthy.value)
+
+
+def test_the_threshold_of_the_reference_load_balancer_is_its_setting() -> None:
+    assert threshold_of_reference({"unhealthy": 6}) == Threshold((6,), AS_STARTED, "")
+    assert not threshold_of_reference({}).counts

@@ -49,6 +49,7 @@ def _plan(made: Plan) -> Iterator[Pair]:
         yield "internal", f"load balancers, by {each.key}={each.value}: {sources}"
     for suite, design in made.designs.items():
         yield "design", f"{suite}: {design.design.words}"
+        yield from (("", f"{suite}: {words}") for words in design.design.not_asked())
         yield (
             "",
             f"{suite}: {_cost_of(design.asked)}; the full product {_cost_of(design.product)}, as runs of their own",
@@ -215,6 +216,7 @@ def work_as_json(made: Work, command: str = CLEAN) -> Json:
                 "paths": [len(each.design.rows), len(each.design.product)],
                 "pairs": list(each.design.share(PAIRS)),
                 "threes": list(each.design.share(THREES)),
+                "without": each.design.missing,
                 "connections": [each.asked.connections, each.product.connections],
                 "seconds": [round(each.asked.seconds), round(each.product.seconds)],
             }

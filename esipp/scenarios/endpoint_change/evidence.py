@@ -7,7 +7,7 @@ from esipp.base.plural import counted
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
 from esipp.judging.health_view import State
-from esipp.judging.promise import Checking, Promise
+from esipp.judging.promise import Checking, Promise, Threshold
 from esipp.judging.statistics import Distribution, binomial_p, power
 from esipp.scenarios.endpoint_change.rest import Rest
 from esipp.scenarios.endpoint_change.timeline import BalancerEvidence, Change, Timeline, timeline
@@ -114,6 +114,7 @@ class Result:
         obstacle: why nothing could be probed.
         planned: the number of planned changes; 0 if unknown.
         promise: how fast it must follow, and who promises that.
+        threshold: after how many failed health checks it leaves a node, by its profile.
         uncertainty: seconds by which the prober's clock may differ from ours.
         others: every known address of a node, a pod or a client.
         proxy: whether ``--provider`` says that the cluster's own load balancer is a proxy.
@@ -133,6 +134,7 @@ class Result:
     obstacle: str = ""
     planned: int = 0
     promise: Promise = field(default_factory=Promise)
+    threshold: Threshold = field(default_factory=Threshold)
     uncertainty: float = 0.0
     others: frozenset[str] = frozenset()
     proxy: bool = False

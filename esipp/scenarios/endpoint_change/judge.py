@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from statistics import median
 from typing import NamedTuple
 
 from esipp.checks.check import Level, Status
@@ -74,6 +75,12 @@ MOMENT = 0.3
 LEAST_CLEAR = 0.5
 """The share of the changes to judge that must be free of doubt and of our own gaps, or a check stays undecided."""
 
+
+LEAST_REMOVALS = 3
+"""The fewest removals of a node whose failed health checks packets must show."""
+
+ONE_OFF = 1
+"""Health checks by which the threshold may differ: one may reach the node as its answer changes, or as it is left."""
 
 LOSSES = ("timed_out", "refused", "reset", "wrong", "stray")
 """The kinds of lost requests; stray ones are among the others."""
@@ -225,6 +232,8 @@ class Judge:
             return self._view(check.subject.what)
         if check.subject.what is What.FREED:
             return self._freed()
+        if check.subject.what is What.THRESHOLD:
+            return self._threshold()
         if family is None:
             by_what = {
                 What.HEALTH: self._health,
@@ -559,6 +568,27 @@ class Judge:
         left = ", ".join(sorted(view.healthy))
         said = f"it still has {left}" if left else "it no longer has any"
         return Decision(Status.FAIL if left else Status.PASS, EXPECTED[What.FREED], said)
+
+    def _threshold(self) -> Decision:
+        """Compare the failed health checks before it left a node with its profile, by their median."""
+        expected, said = EXPECTED[What.THRESHOLD], self.result.threshold
+        found = sorted(Counter(self.result.observed.failures).items())
+        removals = sum(number for _, number in found)
+        observed = ", ".join(f"{number} x after {count} failed health checks" for count, number in found) or "nothing"
+        counts = " or ".join(map(str, said.counts))
+        if removals < LEAST_REMOVALS:
+            status = Status.INCONCLUSIVE
+            reason = f"packets show {removals} removals of nodes with failed health checks; {LEAST_REMOVALS} are needed"
+        else:
+            usual = median(self.result.observed.failures)
+            right = any(abs(usual - count) <= ONE_OFF for count in said.counts)
+            status = Status.PASS if right else Status.FAIL
+            reason = f"{said.source} says {counts}; packets show {usual:g}"
+        if said.unbound:
+            compared = f"; {reason}" if said.counts else ""
+            return Decision(Status.RECORDED, expected, observed, f"nothing is required: {said.unbound}{compared}")
+        # A check of a busy load balancer may be late, and its decision, too.
+        return Decision(status, expected, observed, reason, tally={f"after {n}": many for n, many in found}, late=True)
 
     def _times(self, family: Family, up: bool) -> Decision:
         times = distributions(self.lines, family, up)

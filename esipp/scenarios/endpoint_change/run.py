@@ -11,7 +11,14 @@ from esipp.checks.endpoint_change import PROXIES, EndpointChange, What
 from esipp.checks.model import OUTSIDE, Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.ingress import held, is_proxy_by_user
-from esipp.judging.promise import Promise, promise_of, promise_of_reference
+from esipp.judging.promise import (
+    Promise,
+    Threshold,
+    promise_of,
+    promise_of_reference,
+    threshold_of,
+    threshold_of_reference,
+)
 from esipp.judging.topology import family_of
 from esipp.ledger.run import Run
 from esipp.loadbalancers.profiles.loading import all_profiles
@@ -48,8 +55,9 @@ MOST_NODES = 6
 class Gathering:
     """Makes the endpoint changes, and collects the evidence.
 
-    ``reported`` is the state that load balancers report; ``promise`` is that of the cluster's own one, ``proxy``
-    whether ``--provider`` says that it is a proxy, ``others`` is every known address of a node, a pod or a client.
+    ``reported`` is the state that load balancers report; ``promise`` and ``threshold`` are those of the cluster's own
+    one, ``proxy`` whether ``--provider`` says that it is a proxy, ``others`` is every known address of a node, a pod or
+    a client.
     ``bystanders`` are the answers of nodes without endpoint changes, for the first Service; ``uncertainty`` is that of
     the prober's clock, in seconds; ``balance`` whether a check asks for the balance, or for health views beside it.
     ``timeouts``: how long each wait may take.
@@ -64,6 +72,7 @@ class Gathering:
     packets: bool
     reported: Reported = NOTHING
     promise: Promise = field(default_factory=Promise)
+    threshold: Threshold = field(default_factory=Threshold)
     others: frozenset[str] = frozenset()
     proxy: bool = False
     uncertainty: float = 0.0
@@ -248,6 +257,7 @@ class Gathering:
             obstacle=driver.obstacle,
             planned=sum((step.up is not None) + (step.down is not None) for step in driver.steps),
             promise=self._promise(balancer),
+            threshold=self._threshold(balancer),
             uncertainty=self.uncertainty,
             others=self.others,
             proxy=self.proxy,
@@ -259,6 +269,11 @@ class Gathering:
         if balancer is Balancer.DEFAULT:
             return self.promise
         return promise_of_reference(self.reported.settings())
+
+    def _threshold(self, balancer: Balancer) -> Threshold:
+        """After how many failed health checks a balancer leaves a node."""
+        own = balancer is Balancer.DEFAULT
+        return self.threshold if own else threshold_of_reference(self.reported.settings())
 
     def _sources(self, balancer: Balancer) -> dict[Family, frozenset[str]]:
         """The source addresses that pods may see through the VIP: the client's, or a proxy's own."""
@@ -282,6 +297,7 @@ def observe(context: Context) -> Moved:
         settings.moves, settings.seed, findings.features["packets"].present,
         reported_by(findings, testbed),
         promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
+        threshold_of(testbed.balancer.profiles, certain=testbed.balancer.named or testbed.balancer.itself),
         frozenset(map(str, held(context.topology))), is_proxy_by_user(findings.facts),
         balance=any(check.subject.what in OF_BALANCE for check in checks), timeouts=context.timeouts,
     )  # fmt: skip

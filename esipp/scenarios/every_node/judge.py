@@ -32,7 +32,7 @@ from esipp.scenarios.every_node.evidence import (
     by_pod,
     vip_service,
 )
-from esipp.scenarios.every_node.subject import FELL_BACK, FURTHER, Entrance, EveryNodeCheck, Requires
+from esipp.scenarios.every_node.subject import FELL_BACK, FURTHER, INSIDE, Entrance, EveryNodeCheck, Requires
 
 QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
 MOST_NAMED = 5
@@ -188,8 +188,7 @@ def _unanswered(seen: EveryNodeEvidence, accept: frozenset[AddressClass]) -> Fau
 
 def _answers(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every target answers, and the backend sees the client or a node."""
-    inside = check.subject.entrance in (Entrance.CLUSTER_IP, Entrance.LOOPBACK)
-    accept = frozenset() if inside else frozenset({AddressClass.CLIENT, AddressClass.NODE})
+    accept = frozenset() if check.subject.entrance in INSIDE else frozenset({AddressClass.CLIENT, AddressClass.NODE})
     service = LOCAL if check.subject.policy is TrafficPolicy.LOCAL else CLUSTER
     rows = _rows(check, seen, service)
     rows = [row for row in rows if service == CLUSTER or seen.endpoints_on(row.node, LOCAL)]

@@ -35,6 +35,7 @@ from esipp.scenarios.every_node.evidence import (
 )
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, some_of
 from esipp.scenarios.every_node.subject import (
+    AT_NODES,
     FURTHER,
     Entrance,
     EveryNode,
@@ -141,9 +142,11 @@ class Survey:
     def _rows(self) -> Iterator[Dialled]:
         """Every target of the selected checks, with its controls."""
         asked = {(each.protocol, each.family) for each in self.subjects if each.protocol}
+        at_nodes = {(each.protocol, each.family) for each in self.subjects if each.entrance in AT_NODES}
         for protocol, family in sorted(asked):
             entrances = {each.entrance for each in self.subjects if (each.protocol, each.family) == (protocol, family)}
-            yield from self._at_nodes(protocol, family, Entrance.OTHER_ADDRESS in entrances)
+            if (protocol, family) in at_nodes:
+                yield from self._at_nodes(protocol, family, Entrance.OTHER_ADDRESS in entrances)
             yield from self._at_external_ips(protocol, family)
             if Entrance.LOOPBACK in entrances:
                 yield from self._at_loopback(protocol, family)
@@ -159,7 +162,7 @@ class Survey:
                 port = PROXY_PORT if service == PROXY else self._health_port() if entrance in own else 0
                 for node, address in self._addresses(family) if entrance in own else ():
                     yield Dialled(service, entrance, Protocol.TCP, family, node, address, port, OUTSIDE.name)
-            if own & {Entrance.HEALTH, Entrance.PROXY} and (Protocol.TCP, family) not in asked:
+            if own & {Entrance.HEALTH, Entrance.PROXY} and (Protocol.TCP, family) not in at_nodes:
                 for node, address in self._addresses(family):
                     yield from self._listener(Entrance.NODE_PORT, Protocol.TCP, family, node, address)
 

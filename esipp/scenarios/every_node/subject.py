@@ -43,6 +43,16 @@ class Entrance(StrEnum):
 BALANCED = (Entrance.VIP, Entrance.SERVICE_PORT)
 """What Services of the cluster's own load balancer show."""
 
+AT_NODES = frozenset(
+    {Entrance.NODE_PORT, Entrance.OTHER_ADDRESS, Entrance.SERVICE_PORT, Entrance.HEALTH, Entrance.PROXY}
+)
+"""What a client outside asks where it reaches InternalIPs of nodes. For ExternalIPs there is a feature of their own."""
+
+INSIDE = frozenset({Entrance.CLUSTER_IP, Entrance.LOOPBACK})
+"""What the agents of all nodes ask, as host processes."""
+
+HOST = Client("host-on-endpoint-node", Vantage.NODE, Role.ENDPOINT_NODE)
+
 
 class Requires(StrEnum):
     """What must hold at every node, or for every endpoint.
@@ -78,7 +88,7 @@ class EveryNode(Subject):
         family: the IP family.
         protocol: the protocol, None for health checks and addresses.
         policy: the policy that applies at this entrance: the internal one at a ClusterIP, else the external one.
-        client: the client outside that dials, or whose reach is the control.
+        client: the client outside that dials, if one does.
     """
 
     entrance: Entrance
@@ -90,11 +100,17 @@ class EveryNode(Subject):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Return the control: the client outside reaches a node without a Service."""
+        """Return the way of its client to a node without a Service, the control of what is asked at nodes."""
         listener = Entry(EntryKind.NODE_LISTENER, Role.ENDPOINT_NODE)
         if self.entrance is Entrance.ADDRESSES:
             return ()
-        return (Path(self.client, listener, self.protocol or Protocol.TCP, self.family),)
+        client = HOST if self.entrance in INSIDE else self.client
+        return (Path(client, listener, self.protocol or Protocol.TCP, self.family),)
+
+    @property
+    def dials_nodes(self) -> bool:
+        """Return whether a client outside dials InternalIPs of nodes."""
+        return self.entrance in AT_NODES
 
     @property
     def part(self) -> str:

@@ -15,6 +15,7 @@ from esipp.base.plural import counted
 from esipp.checks.check import Status
 from esipp.checks.profile import Target
 from esipp.judging.frame import Decision, undecided
+from esipp.judging.promise import unbound
 from esipp.judging.showing import tallied
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Observed, Probe, ProbeEvidence
 from esipp.scenarios.load_balancer_probes.subject import ProfileFigureCheck, What
@@ -54,7 +55,9 @@ def decide(check: ProfileFigureCheck, evidence: ProbeEvidence) -> Decision:
         return replace(decided, reason=f"nothing is required: {name} does not say it")
     decisions = [_COMPARE[subject.what](check, each, observed) for each in said]
     decided = min(decisions, key=lambda each: _ORDER.index(each.status))
-    if why := _unbound(said, subject.what, certain=subject.balancer in evidence.certain):
+    names = " or ".join(each.profile for each in said)
+    documented = all(subject.what in each.documented for each in said)
+    if why := unbound(names, certain=subject.balancer in evidence.certain, documented=documented):
         compared = f"; {decided.reason}" if decided.reason else ""
         return replace(decided, status=Status.RECORDED, reason=f"nothing is required: {why}{compared}")
     return decided
@@ -84,16 +87,6 @@ def _says(figures: Figures, what: What) -> bool:
         What.PERIOD: probed and figures.period is not None,
         What.DESTINATION: True,
     }[what]
-
-
-def _unbound(figures: Sequence[Figures], what: What, *, certain: bool) -> str:
-    """Why a figure is not binding; empty if it is."""
-    names = " or ".join(each.profile for each in figures)
-    if not certain:
-        return f"{names} was only detected (--provider names it)"
-    if any(what not in each.documented for each in figures):
-        return f"the figure of {names} is reported by others, not documented"
-    return ""
 
 
 # --------------------------------------------------------------------------------------------------- comparisons

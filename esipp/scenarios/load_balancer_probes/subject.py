@@ -50,6 +50,11 @@ class ProfileFigure(Subject):
         return frozenset(word.lower() for word in words)
 
     @property
+    def dials_nodes(self) -> bool:
+        """Return False: the client outside dials the VIP alone."""
+        return False
+
+    @property
     def own_service(self) -> str:
         """Return the Service, if it belongs to the cluster's own load balancer."""
         return service_name(self.balancer, self.policy) if self.balancer is Balancer.DEFAULT else ""

@@ -4,16 +4,18 @@ A Service is compared with the network without one: the controls of the same pat
 same window. What both show alike, the network does. What came about while a machine stood still, the machine did.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from esipp.base.plural import counted
 from esipp.checks.check import Status
 from esipp.checks.connections import Aspect, ConnectionsCheck
 from esipp.checks.model import NO_ANSWER, AddressClass, Path, backends_of
-from esipp.checks.observation import Outcome, Verdict
+from esipp.checks.observation import Irregular, Outcome, Verdict
 from esipp.checks.path import OnPath
-from esipp.judging.frame import Decision, undecided
+from esipp.judging.frame import Decision, few, undecided
 from esipp.judging.reading import Reading
 from esipp.judging.statistics import more_lost_p
 from esipp.judging.topology import family_of, parse_address
@@ -25,9 +27,12 @@ LEAST = 5
 LEAST_SHARE = 0.005
 """The smallest share of connections that counts."""
 
+TIMED = (Aspect.LATE, Aspect.LATE_AFTER_ACCEPT)
+"""Aspects that a machine can cause which stands still, or is busy."""
+
 LEAST_SECONDS = 5
-"""The fewest different seconds in which answers must be late. A pause of some machine, such as a node that is busy for
-a moment, delays many answers at once."""
+"""The fewest different seconds in which late connections must begin, and in which they must be answered. A pause of
+some machine, such as a node that is busy for a moment, delays many answers at once, and ends for all at once."""
 
 BY_CHANCE = 1e-6
 """The chance below which connections differ from those without a Service. A run compares some thousand parts."""
@@ -55,6 +60,12 @@ LOOK = {
         "packets to the Service are lost and sent again, or wait: look on the nodes that the reason names for a rule "
         "that limits or drops (iptables-save, nft list ruleset), for a full connection tracking table (dmesg: "
         "'nf_conntrack: table full'; insert_failed in conntrack -S), and for a queue"
+    ),
+    Aspect.LATE_AFTER_ACCEPT: (
+        "connections to the Service are opened at once, and then their first data is lost and sent again, or waits: "
+        "look on the nodes that the reason names for a rule that limits or drops packets of open connections "
+        "(iptables-save, nft list ruleset: connbytes, hashlimit, ctstate INVALID), and for a queue; and whether the "
+        "pods were busy"
     ),
     Aspect.COPIES: (
         "packets are duplicated on the way to the Service: by a rule (nft dup, TEE), a mirrored port, or two "
@@ -174,8 +185,9 @@ class _Count:
         asked: connections that could show the fault.
         faults: those that did; ``still``: those of them around the time at which some machine stood still.
         again: those after a repeated SYN.
-        waited: connections that were accepted at once, and then waited long for their answer, which is the pod's doing.
-        seconds: the seconds, on our clock, in which connections with a fault began.
+        begun: the seconds, on our clock, in which connections with a fault began.
+        over: the seconds in which they were answered. A kernel answers a repeated SYN whatever processes do, so such a
+            connection counts where it began.
         slowest: the longest time to an answer.
     """
 
@@ -183,17 +195,22 @@ class _Count:
     faults: int = 0
     still: int = 0
     again: int = 0
-    waited: int = 0
-    seconds: set[int] = field(default_factory=set)
+    begun: set[int] = field(default_factory=set)
+    over: set[int] = field(default_factory=set)
     slowest: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The share with a fault."""
+        return self.faults / max(self.asked, 1)
 
     def __iadd__(self, other: "_Count") -> "_Count":
         self.asked += other.asked
         self.faults += other.faults
         self.still += other.still
         self.again += other.again
-        self.waited += other.waited
-        self.seconds |= other.seconds
+        self.begun |= other.begun
+        self.over |= other.over
         self.slowest = max(self.slowest, other.slowest)
         return self
 
@@ -211,20 +228,39 @@ def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evide
             total += counts[path.key]
         return total
 
+    def through(members: Iterable[OnPath]) -> _Count:
+        return count(each.path for each in members)
+
+    def beside(members: Iterable[OnPath]) -> _Count:
+        return count(control.path for each in members for control in each.controls if not control.path.service)
+
+    def usual(members: Collection[OnPath]) -> float:
+        """The share of faults without a Service, had each client made as many of these connections as of those.
+
+        What the network does to one client alone is then not blamed on an entry that it dials more often than others.
+        """
+        clients: dict[str, list[OnPath]] = {}
+        for each in members:
+            clients.setdefault(each.path.client.name, []).append(each)
+        likely = 0.0
+        for own in clients.values():
+            without = beside(own)
+            likely += through(own).asked * (without.share if without.asked else beside(members).share)
+        return likely / max(through(members).asked, 1)
+
     found: list[_Excess] = []
     compared = False
     for name, members in _parts(asked).items():
-        own = count(each.path for each in members)
-        without = count(control.path for each in members for control in each.controls if not control.path.service)
+        own, without = through(members), beside(members)
         if not without.asked:
             continue
         compared = True
-        if _is_excess(aspect, own, own.faults, without):
-            alone = _is_excess(aspect, own, own.faults - own.still, without)
+        excess = partial(_is_excess, aspect, own, without=without.asked, share=usual(members))
+        if excess(own.faults):
             reason = f"{name}{_say(aspect, own)}, {_say(aspect, without)} without a Service"
-            found.append(_Excess(name, own.faults / own.asked, alone, reason))
-    everything = count(each.path for each in asked)
-    without = count(control.path for each in asked for control in each.controls if not control.path.service)
+            barely = not excess(own.again) and few(own.faults - own.again, own.asked)
+            found.append(_Excess(name, own.share, excess(own.faults - own.still), barely, reason))
+    everything, without = through(asked), beside(asked)
     observed = f"{_say(aspect, everything)}; without a Service {_say(aspect, without)}"
     tally = {"as required": everything.asked - everything.faults, WORDS[aspect]: everything.faults}
     if not compared:
@@ -240,9 +276,10 @@ def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evide
         if not each.name and (each.alone, WORSE * each.share) >= (worst.alone, worst.share):
             worst = each
     if not worst.alone:
-        why = f"{worst.reason}, but machines of clients paused, or pods were busy, at that time"
+        why = f"{worst.reason}, but at that time machines of clients paused, or answers without a Service were late"
         return Decision(Status.INCONCLUSIVE, check.expected, observed, why, tally=tally, sees=sees)
-    return Decision(Status.FAIL, check.expected, observed, worst.reason, tally=tally, sees=sees)
+    barely = all(each.barely for each in found if each.alone)
+    return Decision(Status.FAIL, check.expected, observed, worst.reason, tally=tally, sees=sees, late=barely)
 
 
 @dataclass(frozen=True)
@@ -253,16 +290,23 @@ class _Excess:
         name: the part that they are; empty for all.
         share: the share with faults.
         alone: whether they are more even without the faults at a time at which a machine stood still.
+        barely: whether an overloaded machine may be the cause: processes answered them late, and they are few.
         reason: the sentence.
     """
 
     name: str
     share: float
     alone: bool
+    barely: bool
     reason: str
 
 
-WORDS = {Aspect.LATE: "late", Aspect.COPIES: "answered more than once", Aspect.PORTS: "with another source port"}
+WORDS = {
+    Aspect.LATE: "late",
+    Aspect.LATE_AFTER_ACCEPT: "accepted and then answered late",
+    Aspect.COPIES: "answered more than once",
+    Aspect.PORTS: "with another source port",
+}
 """What a fault is called."""
 
 
@@ -276,24 +320,36 @@ def _parts(asked: Collection[OnPath]) -> dict[str, list[OnPath]]:
     return parts
 
 
-def _is_excess(aspect: Aspect, own: _Count, faults: int, without: _Count) -> bool:
-    """Whether so many faults are a fault of the data plane."""
-    if faults < max(LEAST, LEAST_SHARE * own.asked) or (aspect is Aspect.LATE and len(own.seconds) < LEAST_SECONDS):
+def _is_excess(aspect: Aspect, own: _Count, faults: int, *, without: int, share: float) -> bool:
+    """Whether so many faults are a fault of the data plane: more than a share of so many without a Service."""
+    if faults < max(LEAST, LEAST_SHARE * own.asked):
         return False
-    expected = min(HOPS * without.faults, without.asked)
-    return more_lost_p(faults, own.asked, expected, without.asked) < BY_CHANCE
+    if aspect in TIMED and min(len(own.begun), len(own.over)) < LEAST_SECONDS:
+        return False
+    expected = min(math.ceil(round(HOPS * share * without, 6)), without)
+    return more_lost_p(faults, own.asked, expected, without) < BY_CHANCE
 
 
 def _say(aspect: Aspect, count: _Count) -> str:
     said = f"{count.faults} of {count.asked} {WORDS[aspect]}"
-    if aspect is Aspect.LATE and count.faults:
-        said += f" ({count.again} after a repeated SYN, the slowest after {count.slowest:.1f} s)"
-    return said + (f", and {count.waited} waited once they were accepted" if count.waited else "")
+    if aspect in TIMED and count.faults:
+        resent = f"{count.again} after a repeated SYN, " if aspect is Aspect.LATE else ""
+        said += f" ({resent}the slowest after {count.slowest:.1f} s)"
+    return said
 
 
 def _standstills(evidence: Evidence) -> list[tuple[float, float]]:
-    """When a machine stood still: that of a client, or that of a pod, which then let accepted connections wait."""
-    return [(each.at, each.at + each.seconds) for each in evidence.stalls] + [*evidence.waited]
+    """When a machine stood still: that of a client, or one that was late to answer without a Service."""
+    return [(each.at, each.at + each.seconds) for each in evidence.stalls] + [*evidence.late_without_a_service]
+
+
+def _span(aspect: Aspect, one: Irregular) -> tuple[float, float] | None:
+    """From when to when a connection waited, on its prober's clock; None if it does not show the fault."""
+    accepted = one.ended if one.connected is None else one.connected
+    if aspect is Aspect.LATE_AFTER_ACCEPT:
+        return (accepted, one.ended) if one.ended - accepted >= LATE else None
+    shows = one.again or accepted - one.started >= LATE if aspect is Aspect.LATE else one.copies
+    return (one.started, accepted) if shows else None
 
 
 def _count(aspect: Aspect, path: Path, evidence: Evidence) -> _Count:
@@ -311,15 +367,14 @@ def _count(aspect: Aspect, path: Path, evidence: Evidence) -> _Count:
             continue
         total.asked += each.count
         for one in each.irregular:
-            accepted = one.ended if one.connected is None else one.connected
-            took, began = accepted - one.started, one.started - ahead
-            if one.again or took >= LATE if aspect is Aspect.LATE else one.copies:
-                # A kernel sends SYNs and answers them whatever its processes do, if its machine runs at all.
-                near, until = (0.0, began) if one.again else (NEAR, accepted - ahead)
-                still = aspect is Aspect.LATE and any(
-                    since - near <= until and began <= end + near for since, end in still_times
-                )
-                total += _Count(0, 1, int(still), int(one.again > 0), 0, {int(began)}, took)
-            elif aspect is Aspect.LATE:
-                total.waited += 1
+            span = _span(aspect, one)
+            if span is None:
+                continue
+            began, ended = span[0] - ahead, span[1] - ahead
+            # A kernel sends SYNs and answers them whatever its processes do, if its machine runs at all.
+            resent = aspect is Aspect.LATE and one.again > 0
+            near, until = (0.0, began) if resent else (NEAR, ended)
+            still = aspect in TIMED and any(since - near <= until and began <= end + near for since, end in still_times)
+            over = int(began if resent else ended)
+            total += _Count(0, 1, int(still), int(resent), {int(began)}, {over}, ended - began)
     return total

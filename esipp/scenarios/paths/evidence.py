@@ -179,6 +179,10 @@ LATE = 1.0
 """Seconds from which an answer is late: the first SYN is sent again then (RFC 6298, 2.1)."""
 
 
+WITHOUT_A_SERVICE = (f"{EntryKind.POD_IP}.", f"{EntryKind.NODE_LISTENER}.")
+"""How the keys of paths without a Service begin."""
+
+
 @dataclass(frozen=True)
 class Steer:
     """A change of a Service's routes by the reference load balancer, on our clock."""
@@ -281,17 +285,18 @@ class Evidence:
         return self._ports[0]
 
     @cached_property
-    def waited(self) -> tuple[tuple[float, float], ...]:
-        """When connections that were accepted waited long for their answer: start and end, on our clock."""
+    def late_without_a_service(self) -> tuple[tuple[float, float], ...]:
+        """When answers on paths without a Service were late: start and end of each wait, on our clock."""
         found = []
         for path, made in self.observations.items():
-            every = [one for each in made for one in each.irregular]
-            ahead = (
-                next((ahead for name, ahead in self.clocks.items() if f".{name}-to-" in path), 0.0) if every else 0.0
-            )
+            every = [one for each in made for one in each.irregular if path.startswith(WITHOUT_A_SERVICE)]
+            if not every:
+                continue
+            ahead = next((ahead for name, ahead in self.clocks.items() if f".{name}-to-" in path), 0.0)
             for one in every:
-                if one.connected is not None and one.ended - one.connected >= LATE:
-                    found.append((one.connected - ahead, one.ended - ahead))
+                began = one.started if one.connected is None else one.connected
+                if one.ended - began >= LATE:
+                    found.append((began - ahead, one.ended - ahead))
         return tuple(found)
 
     @property

@@ -96,12 +96,15 @@ def plan(
     also: Iterable[Path] = (),
     seed: int | None = None,
 ) -> Plan:
-    """Resolve every path of the checks, with their controls and other paths, once."""
+    """Resolve every path of the checks, with their controls and other paths, once.
+
+    They are mixed, the same way in each run: so a client dials the paths without a Service, which are the controls,
+    among the others all the time, and not one after the other in a part of the window.
+    """
     targets: dict[Path, tuple[str, int]] = {}
     obstacles: dict[str, str] = {}
-    for path in sorted(
-        {path for path_check in path_checks for path in path_check.subject.paths} | set(also), key=lambda p: p.key
-    ):
+    every = {path for path_check in path_checks for path in path_check.subject.paths} | set(also)
+    for path in sorted(every, key=lambda path: (zlib.crc32(path.key.encode()), path.key)):
         target = address(path)
         if isinstance(target, str):
             obstacles[path.key] = target

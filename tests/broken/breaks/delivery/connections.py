@@ -1,4 +1,4 @@
-"""Faults that single connections do not show: first flows, lost SYNs, doubled datagrams, moved ports, late service."""
+"""Faults that single connections do not show: first flows, lost SYNs and data, doubled datagrams, moved ports."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -55,17 +55,28 @@ def losing_syns(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.rules(*(Rule(family, "PREROUTING", words, table="mangle") for family in Family))
 
 
-def losing_clients_syns(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """Every node drops some SYNs of clients outside, whatever they dial."""
+def losing_of_clients(nodes: Nodes, lose: tuple[str, ...]) -> AbstractContextManager[Placed]:
+    """Every node drops such segments of clients outside, whatever they dial."""
 
     def rules(live: Live) -> list[Rule]:
         return [
-            Rule(family, "PREROUTING", ("--protocol", "tcp", "--source", address, *LOSE), table="mangle")
+            Rule(family, "PREROUTING", ("--protocol", "tcp", "--source", address, *lose), table="mangle")
             for family, addresses in addresses_outside(live).items()
             for address in addresses
         ]
 
     return nodes.live(rules)
+
+
+LOSE_DATA = ("--tcp-flags", "PSH", "PSH", *first(4, "srcip,srcport,dstport", "data"), *DROP)
+"""The first segment with data of each connection, and three repetitions. Linux sends it again after 0.2, 0.4, 0.8 and
+1.6 s, so answers take 1.7 s."""
+
+
+def losing_data_at_the_bare_node(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """The node without local endpoint accepts connections to nodePorts, and drops their first data."""
+    words = ("--protocol", "tcp", *TO_A_NODE_PORT, *LOSE_DATA)
+    return nodes.rules(*(Rule(family, "PREROUTING", words, (nodes.bare,), "mangle") for family in Family))
 
 
 def late_at_the_bare_node(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -183,6 +194,13 @@ BREAKS = (
         "at bare-node: ",
     ),
     _break(
+        "first-data-lost-at-one-node",
+        "the node without local endpoint accepts connections to nodePorts at once, and drops their first data",
+        losing_data_at_the_bare_node,
+        of(Aspect.LATE_AFTER_ACCEPT, Protocol.TCP),
+        "at bare-node: ",
+    ),
+    _break(
         "serves-after-six-seconds",
         "the node without local endpoint forwards nodePort traffic of Local Services, but only after six seconds",
         serving_late,
@@ -209,7 +227,15 @@ BREAKS = (
         Group.HARMLESS,
         "every node drops three in a hundred of all SYNs of clients outside, whether to a Service or not",
         RunOptions(RUN.suites, RUN.checks, samples=200),
-        losing_clients_syns,
+        lambda nodes: losing_of_clients(nodes, LOSE),
+        lambda _: False,
+    ),
+    Break(
+        "network-loses-first-data",
+        Group.HARMLESS,
+        "every node drops the first data of all TCP connections of clients outside, whether to a Service or not",
+        RUN,
+        lambda nodes: losing_of_clients(nodes, LOSE_DATA),
         lambda _: False,
     ),
 )
