@@ -330,8 +330,9 @@ def test_known_differences_are_counted_by_nature_and_our_instrument_apart() -> N
     text = render(run)
     head = text.partition("</header>")[0]
     assert "KNOWN DEFECTS" in head
-    assert "1 of 3 as required, 2 known (1 allowed, 1 finding)" in head
     assert "of our own" not in head
+    verdict = text.partition('<section id="verdict"')[2].partition("</section>")[0]
+    assert "1 of 3 as required, 2 known (1 allowed, 1 finding)" in verdict
     profiles = text.partition('<table class="profiles">')[2].partition("</table>")[0]
     assert "1 known difference (allowed)" in profiles
     assert "1 known difference (finding)" in profiles
@@ -349,7 +350,9 @@ def test_the_head_names_two_known_defects_with_their_references_and_counts_the_r
     for name, of in {"a": "single", "b": "many", "c": "many", "d": "core", "e": "allowed", "f": "own"}.items():
         level = Level.CORE if of == "core" else Level.EXTENDED
         checks.append(replace(by_id(LOCAL), id=f"{LOCAL}.{name}", level=level))
-        one = replace(verdicts()[LOCAL], check_id=checks[-1].id, level=level, status=Status.KNOWN, instrument=of == "own")
+        one = replace(
+            verdicts()[LOCAL], check_id=checks[-1].id, level=level, status=Status.KNOWN, instrument=of == "own"
+        )
         nature = "allowed" if of == "allowed" else "known defect"
         said[one.check_id] = replace(one, reason=EVIL, nature=nature, references=(Reference(f"{of} issue", urls[of]),))
     head = render(recorded(checks, said)).partition("</header>")[0]
