@@ -3,10 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from esipp.base.document import MISSING, Block, Section, Strong, Text
 from esipp.base.drawing import INK, Drawing, Scale
+from esipp.checks.model import Balancer
 from esipp.judging.timeline.streams import Stretch
+
+T = TypeVar("T")
 
 
 def attempt(what: str, make: Callable[[], Iterable[Block]]) -> list[Block]:
@@ -21,6 +25,17 @@ def attempt(what: str, make: Callable[[], Iterable[Block]]) -> list[Block]:
 def attempted(name: str, title: str, parts: Mapping[str, Callable[[], Iterable[Block]]]) -> Section:
     """A section of parts, each by what it shows; a part with malformed evidence hinders no other."""
     return Section(title, tuple(block for what, make in parts.items() for block in attempt(what, make)), f"seen-{name}")
+
+
+def of_the_cluster(found: Iterable[T], balancer: Callable[[T], Balancer | None]) -> tuple[list[T], str]:
+    """What the key figures are about: the cluster's own load balancer and its nodePorts (``balancer`` is None).
+
+    The reference load balancer is our instrument: what it does counts only where there is nothing else, and the words
+    that come second say so.
+    """
+    every = list(found)
+    own = [each for each in every if balancer(each) in (Balancer.DEFAULT, None)]
+    return (own, "") if own else (every, " (reference load balancer)")
 
 
 def headed(title: str, blocks: Iterable[Block]) -> list[Block]:

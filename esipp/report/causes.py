@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.checks.check import Level, Status
+from esipp.checks.known_differences import Nature
 from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.recorded_checks import RecordedCheck
@@ -184,3 +185,10 @@ def reasons(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], st
             if what and what not in reason.of:
                 reason.of.append(what)
     return list(found.values())
+
+
+def known_defects(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Reason]:
+    """The known differences that the API does not allow: those of the strictest level first, then of most checks."""
+    found = [each for each in reasons(checks, verdicts, Status.KNOWN) if each.nature != Nature.ALLOWED]
+    levels = list(Level)
+    return sorted(found, key=lambda each: (min(levels.index(check.level) for check in each.checks), -len(each.checks)))

@@ -1,4 +1,5 @@
-"""The end of a run's output: the causes, the figures that matter, the sentence, and where the reports are.
+"""The end of a run's output: the causes, the known defects, the figures that matter, the sentence, and where the
+reports are.
 
 It has at most ``MOST_LINES`` lines; summary.txt (``terminal.py``) has all tables.
 """
@@ -10,7 +11,7 @@ from esipp.base.document import WIDTH, Block, Code, Item, Items, Pairs, Section,
 from esipp.base.plural import counted
 from esipp.checks.check import Level, Status
 from esipp.ledger.reading import RecordedRun
-from esipp.report.causes import Cause, causes
+from esipp.report.causes import Cause, Reason, causes, known_defects
 from esipp.report.escaping import one_line
 from esipp.report.rendering.terminal import apart
 from esipp.report.sections import figures
@@ -22,8 +23,8 @@ MOST_LINES = 40
 ABOUT_REPORTS = 3
 """How many of these are for the reports, and for what went wrong while they were written."""
 
-MOST_CAUSES, MOST_FAULTS = 6, 2
-"""How many causes, and faults of the ledger, the end shows at most; summary.txt has all."""
+MOST_CAUSES, MOST_FAULTS, MOST_DEFECTS = 6, 2, 2
+"""How many causes, faults of the ledger and known defects the end shows at most; summary.txt has all."""
 
 
 ONE_LINE = WIDTH - len("  observed  ")
@@ -83,11 +84,23 @@ def _blocks(run: RecordedRun, found: Sequence[Found], shown: int) -> Iterator[Bl
         checks = counted(sum(len(cause.checks) for cause, _ in rest), "check")
         more = counted(len(rest), "more cause" if shown else "cause")
         yield Text(f"{'and ' if shown else ''}{more} ({checks}): see the tables")
-    if run.trouble:
-        left = len(run.trouble) - MOST_FAULTS
-        faults = [*run.trouble[:MOST_FAULTS], *([f"and {left} more"] if left > 0 else [])]
-        yield Section("faults of the ledger", tuple(Text(one_line(each, ONE_LINE)) for each in faults))
+    yield _first("faults of the ledger", run.trouble, MOST_FAULTS)
+    defects = [_defect(each) for each in known_defects(run.qualified, run.verdicts)]
+    yield _first("known defects", defects, MOST_DEFECTS)
     yield Section("figures", (Pairs.of(_figures(run)),))
+
+
+def _first(title: str, lines: Sequence[str], most: int) -> Section:
+    """The first of some lines, and how many more there are; empty without any."""
+    left = len(lines) - most
+    shown = [*lines[:most], *([f"and {left} more"] if left > 0 else [])]
+    return Section(title, tuple(Text(one_line(each, WIDTH - len("  "))) for each in shown))
+
+
+def _defect(reason: Reason) -> str:
+    """A known defect: how many checks differ by it, the reference, and why."""
+    cited = "".join(f"{each.title}: " for each in reason.references[:1])
+    return f"{counted(len(reason.checks), 'check')} ({reason.say_levels}): {cited}{reason.why}"
 
 
 def _item(run: RecordedRun, cause: Cause, of: str) -> Item:

@@ -12,6 +12,7 @@ from esipp.base.json import Json
 from esipp.checks.check import Status
 from esipp.ledger.conclusion import BOTH, KNOWN_DEFECTS, PARTIAL, WAIVED
 from esipp.ledger.reading import LEDGER, Component, RecordedRun
+from esipp.report.causes import reasons
 from esipp.report.profiles import faults, settings
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -33,8 +34,9 @@ def render(run: RecordedRun) -> str:
 def statement(run: RecordedRun) -> Json:
     """The statement as a value. Test names are check ids.
 
-    Untested checks are not listed. Informational checks neither pass nor fail: an annotation of the ledger names them,
-    and another one counts the checks of the reference load balancer.
+    The predicate has no list for checks that were not asked, nor for informational ones, which neither pass nor fail:
+    annotations of the ledger name them, those that were not asked by reason. Another one counts the checks of the
+    reference load balancer.
 
     Raises:
         ValueError: no tested component has a digest, or the ledger has none.
@@ -98,7 +100,7 @@ def _ledger(run: RecordedRun) -> Json:
     said = run.conclusion
     names = (
         "run", "lane", "context", "command", "fail_on", "accept_known_defects", "require", "without",
-        "allow_disruptive", "left_out_core_rows",
+        "allow_disruptive",
     )  # fmt: skip
     ours = [each for each in run.verdicts.values() if run.scale.concerns(each)]
     recorded = sorted(each.check_id for each in ours if each.status is Status.RECORDED)
@@ -109,6 +111,7 @@ def _ledger(run: RecordedRun) -> Json:
     ]
     facts = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
     facts |= {"conclusion": said.result, "why": said.why, "counts": list(said.lines), "recorded_tests": recorded}
+    facts |= {"not_asked_tests": _not_asked(run)}
     facts |= {"faults": faults(run), "components_without_digest": undigested}
     kept = {f"esipp_{name}": value for name, value in facts.items() if value not in ([], {}, "")}
     return {
@@ -117,6 +120,21 @@ def _ledger(run: RecordedRun) -> Json:
         "mediaType": "application/jsonl",
         "annotations": kept,
     }
+
+
+def _not_asked(run: RecordedRun) -> list[Json]:
+    """The checks that were not asked, by reason; no ledger names those that were not selected, so they are counted."""
+    found = reasons(run.qualified, run.verdicts, Status.UNSUPPORTED)
+    made: list[Json] = [
+        {
+            "reason": f"needs {', '.join(each.of)}: {each.why}" if each.of else each.why,
+            "number": len(each.checks),
+            "tests": sorted(check.id for check in each.checks),
+        }
+        for each in found
+    ]
+    left_out = run.header["left_out_core_rows"]
+    return made + ([{"reason": "core checks that were not selected", "number": left_out}] if left_out else [])
 
 
 def _implementation(run: RecordedRun) -> Json:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allure_commons import model2
+from allure_commons.types import LinkType, ParameterMode
 
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
@@ -40,11 +42,42 @@ KINDS = (
 )
 
 
+PARTS = {
+    "statusDetails": model2.StatusDetails,
+    "labels": model2.Label,
+    "links": model2.Link,
+    "parameters": model2.Parameter,
+    "attachments": model2.Attachment,
+}
+"""The parts of a result in Allure's own model; no result has steps."""
+
+
+def opened(kind: type, written: dict[str, Any]) -> Any:
+    """Something written, as Allure's own model has it.
+
+    Raises:
+        TypeError: it has a key that the model does not know.
+    """
+    parts = {name: PARTS[name] for name in written.keys() & PARTS.keys()}
+    made = {
+        name: [opened(part, each) for each in written[name]]
+        if isinstance(written[name], list)
+        else opened(part, written[name])
+        for name, part in parts.items()
+    }
+    return kind(**{**written, **made})
+
+
 def results(folder: Path) -> Results:
-    """The results by title, each with its attachments' contents, without what is another one each time."""
+    """The results by title, each with its attachments' contents, without what is another one each time.
+
+    Raises:
+        TypeError: Allure's own model does not know a key of one.
+    """
     found = {}
     for file in folder.glob("*-result.json"):
         result = json.loads(file.read_text(encoding="utf-8"))
+        opened(model2.TestResult, result)
         result["attachments"] = {
             each["name"]: (folder / each["source"]).read_bytes() for each in result.get("attachments", [])
         }
@@ -99,6 +132,21 @@ def test_every_check_is_a_result_with_the_status_of_its_verdict(run: RecordedRun
     flaky = [name for name, each in found.items() if each.get("statusDetails", {}).get("flaky")]
     known = [name for name, each in found.items() if each.get("statusDetails", {}).get("known")]
     assert (flaky, known) == ([run.checks[2].id], [run.checks[4].id])
+
+
+def test_allures_own_reader_opens_each_result(run: RecordedRun, replayed: Path) -> None:
+    read = [opened(model2.TestResult, json.loads(file.read_text())) for file in replayed.glob("*-result.json")]
+    assert len(read) == len(run.checks)
+    assert {each.status for each in read} <= {value for name, value in vars(model2.Status).items() if name.isupper()}
+    assert {part.mode for each in read for part in each.parameters} <= {mode.value for mode in ParameterMode}
+    assert {part.type for each in read for part in each.links} <= {LinkType.ISSUE, LinkType.TEST_CASE}
+    assert [each for each in read if each.steps] == []
+    assert all((replayed / part.source).is_file() for each in read for part in each.attachments)
+
+
+def test_allures_own_reader_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        opened(model2.TestResult, {"name": "x", "labels": [{"name": "a", "value": "b", "colour": "c"}]})
 
 
 def test_labels_and_severity(run: RecordedRun, replayed: Path) -> None:

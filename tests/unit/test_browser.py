@@ -1,13 +1,8 @@
-"""report.html in a real browser: WCAG 2.1 AA by axe, light and dark; what a phone shows; what is printed.
+"""Our pages in a real browser: WCAG 2.1 AA by axe, light and dark; what a phone shows; what is printed."""
 
-Chromium prints the document after our script has put the answer there. The page stands in a frame, which may be
-narrower than a window. Its policy allows no script but its own, so the copy that axe looks at has no policy.
-"""
-
-import html
-import json
 import re
-import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,9 +11,14 @@ import pytest
 from ci import samples
 from esipp.base.document import Document
 from esipp.base.json import Json
+from esipp.ledger.reading import read_run
+from esipp.report.comparing import site
+from esipp.report.comparing.trend import report, trend
 from esipp.report.formats import FORMATS
 from esipp.report.rendering import render
 from esipp.report.sections import sections
+from tests.chromium import Tab, chromium
+from tests.frozen.cut import unpack
 from tests.tools import needs_tool
 from tests.unit.drawings_world import everything, recorded
 
@@ -28,95 +28,136 @@ AXE = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 PHONE = (390, 844)
 DESK = (1400, 1000)
+VIEWS = {"desk-light": (DESK, False), "phone-dark": (PHONE, True)}
 LEAST_PIXELS = 7.0
 """The smallest text in a drawing; a tenth of an inch is 9.6."""
 
-ASK = """
-const say = found => {
-  const answer = document.createElement('pre');
-  answer.id = 'answer';
-  answer.textContent = JSON.stringify(found);
-  document.body.replaceChildren(answer);
-};
-(async () => {
-  const frame = document.createElement('iframe');
-  frame.style.cssText = `border: 0; width: ${WIDTH}px; height: ${HEIGHT}px`;
-  frame.srcdoc = PAGE;
-  document.body.append(frame);
-  await new Promise(done => { frame.onload = done; });
-  const page = frame.contentDocument, there = frame.contentWindow;
-  const found = {dark: there.matchMedia('(prefers-color-scheme: dark)').matches};
-  const of = each => each.outerHTML.slice(0, 200);
-  found.matrix = page.querySelector('.profiles, main').getBoundingClientRect().top;
-  page.querySelectorAll('details').forEach(each => { each.open = true; });
-  found.outside = [...page.querySelectorAll('body *')].filter(each => {
+SHOWN = """
+(() => {
+  const of = each => each.outerHTML.slice(0, 200), width = document.documentElement.clientWidth;
+  const found = {dark: matchMedia('(prefers-color-scheme: dark)').matches};
+  found.matrix = document.querySelector('.profiles')?.getBoundingClientRect().top;
+  document.querySelectorAll('details').forEach(each => { each.open = true; });
+  found.width = width;
+  found.outside = [...document.querySelectorAll('body *')].filter(each => {
     const box = each.getBoundingClientRect();
-    return box.width && box.right > WIDTH + 1 && !each.parentElement.closest('.scroll, .toc, pre');
+    return box.width && box.right > width + 1 && !each.parentElement.closest('.scroll, .toc, pre');
   }).map(of);
-  found.small = [...page.querySelectorAll('svg text')].map(each => [
-    parseFloat(there.getComputedStyle(each).fontSize) * each.getScreenCTM().a, of(each)]);
-  if (!LOOK) return say(found);
-  // axe decides nothing on what is scrolled away or not yet laid out
-  const style = page.createElement('style');
-  style.textContent = '* { content-visibility: visible !important; contain: none !important } ' +
-    '.scroll { overflow: visible !important }';
-  page.head.append(style);
-  frame.style.height = `${page.documentElement.scrollHeight}px`;
-  const result = await there.axe.run(page, {runOnly: RULES});
-  const nodes = of => of.map(rule => [rule.id, rule.nodes.map(each => each.html.slice(0, 200))]);
-  found.violations = nodes(result.violations);
-  found.undecided = nodes(result.incomplete);
-  found.passes = result.passes.length;
-  say(found);
-})();
+  found.small = [...document.querySelectorAll('svg text')].map(each => [
+    parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a, of(each)]);
+  return found;
+})()
+"""
+UNFOLDED = """
+new Promise(done => {  // axe decides nothing on what is scrolled away or not yet laid out
+  const all = new CSSStyleSheet();
+  all.replaceSync('* { content-visibility: visible !important; contain: none !important } ' +
+    '.scroll { overflow: visible !important; max-height: none !important }');
+  document.adoptedStyleSheets = [all];
+  const size = () => done([document.documentElement.clientWidth, document.documentElement.scrollHeight]);
+  requestAnimationFrame(() => requestAnimationFrame(size));
+})
+"""
+JUDGED = """
+axe.run(document, {runOnly: RULES}).then(result => {
+  const nodes = (of, left = () => true) => Object.fromEntries(
+    of.map(rule => [rule.id, rule.nodes.filter(left).map(each => each.html.slice(0, 200))]));
+  // it cannot know what is behind a part of a table that lies beyond the right edge
+  const inside = each => document.querySelector(each.target[0]).getBoundingClientRect().right <= innerWidth;
+  return {
+    violations: nodes(result.violations), passes: nodes(result.passes), undecided: nodes(result.incomplete, inside)
+  };
+})
 """
 
 
-def browse(folder: Path, *options: str) -> str:
-    """Run the browser on the page of a folder, and return what it prints."""
-    command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile"]
-    command += ["--virtual-time-budget=100000", *options, (folder / "page.html").as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=True).stdout
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """One browser for all tests."""
+    with chromium(tmp_path_factory.mktemp("profile")) as made:
+        yield made
 
 
-def ask(page: str, folder: Path, size: tuple[int, int], *, dark: bool, axe: bool = True) -> Json:
-    """What the browser and axe say of a page."""
-    bare = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
-    given = {"PAGE": bare.replace("</body>", f"<script>{AXE}</script></body>"), "RULES": RULES, "LOOK": axe}
-    given |= {"WIDTH": size[0], "HEIGHT": size[1]}
-    constants = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in given.items())
-    script = (constants + ASK).replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    (folder / "page.html").write_text(f"<!doctype html><body><script>{script}</script></body>", encoding="utf-8")
-    printed = browse(folder, "--dump-dom", f"--blink-settings=preferredColorScheme={0 if dark else 1}")
-    answer = re.search(r'<pre id="answer">(.*?)</pre>', printed, re.DOTALL)
-    assert answer, printed[-2000:]
-    found: Json = json.loads(html.unescape(answer[1]))
-    assert found["dark"] is dark
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of each kind. ``report`` has failures, known defects, and all four figures with those of its baseline."""
+    folder = tmp_path_factory.mktemp("site")
+    runs = []
+    for name in ("kind-iptables", "kind-cilium-disrupted"):
+        unpack(name, folder / name)
+        runs.append(read_run(folder / name))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "REPORTS", ())
+        site.write(runs, folder)
+    made = {
+        "broken": FORMATS["html"].render(samples.run(samples.BROKEN)),
+        "report": FORMATS["html"].render(replace(runs[1], baseline=runs[0])),
+        "drawings": render(Document("Drawings", blocks=tuple(sections(recorded(everything())))), "html"),
+        "trend": render(report(trend(runs)), "html"),
+    }
+    for name, page in made.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in (*made, "index", "continuity")}
+
+
+def look(tab: Tab, page: Path, size: tuple[int, int], *, dark: bool = False) -> Json:
+    """What the browser shows of a page."""
+    tab.open(page, size, dark=dark)
+    found: Json = tab.run(SHOWN)
+    assert (found["width"], found["dark"]) == (size[0], dark)
     return found
 
 
-@pytest.mark.parametrize(("size", "dark"), [(DESK, False), (PHONE, True)], ids=["desk-light", "phone-dark"])
-def test_everybody_can_read_it(size: tuple[int, int], dark: bool, tmp_path: Path) -> None:
-    found = ask(FORMATS["html"].render(samples.run(samples.BROKEN)), tmp_path, size, dark=dark)
-    assert found["violations"] == []
-    assert found["passes"] > 20, "axe looked at something"
-    undecided = dict(found["undecided"])
-    assert len(undecided.get("color-contrast", ())) < 20, undecided
-    assert found["matrix"] < size[1], "what comes before the matrix takes one screen at most"
+def judge(tab: Tab) -> Json:
+    """What axe says of the page that is open, with all of it on the screen."""
+    width, height = tab.run(UNFOLDED)
+    tab.resize((width, height), mobile=False)
+    tab.run(AXE)
+    found: Json = tab.run(f"const RULES = {RULES};" + JUDGED)
+    return found
 
 
-def test_what_axe_would_not_let_pass(tmp_path: Path) -> None:
-    page = (
-        '<!doctype html><html lang="en"><title>x</title><body><p class="profiles" style="color: #999">faint</p></body>'
-    )
-    found = ask(page, tmp_path, PHONE, dark=False)
-    assert [rule for rule, _ in found["violations"]] == ["color-contrast"]
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", ["broken", "trend", "index", "continuity"])
+def test_everybody_can_read_it(name: str, view: str, tab: Tab, pages: dict[str, Path]) -> None:
+    size, dark = VIEWS[view]
+    assert look(tab, pages[name], size, dark=dark)["outside"] == [], "nothing is cut off that cannot be scrolled to"
+    found = judge(tab)
+    assert found["violations"] == {}
+    assert {"color-contrast", "document-title", "html-has-lang"} <= found["passes"].keys(), "axe looked at something"
+    undecided = found["undecided"].get("color-contrast", ())
+    assert len(undecided) < len(found["passes"]["color-contrast"]) / 20, undecided
 
 
-def test_a_phone_shows_all_of_it(tmp_path: Path) -> None:
-    """Of a run with drawings: what is wide scrolls within its frame, and can be read."""
-    page = render(Document("Drawings", blocks=tuple(sections(recorded(everything())))), "html")
-    found = ask(page, tmp_path, PHONE, dark=False, axe=False)
+def test_what_axe_would_not_let_pass(tab: Tab, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text('<!doctype html><html lang="en"><title>x</title><body><p style="color: #999">faint</p></body>')
+    look(tab, page, DESK)
+    assert [*judge(tab)["violations"]] == ["color-contrast"]
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("name", ["broken", "report"])
+def test_what_comes_before_the_matrix_takes_one_screen_at_most(
+    name: str, size: tuple[int, int], tab: Tab, pages: dict[str, Path]
+) -> None:
+    shown = look(tab, pages[name], size)
+    parts = "[document.querySelectorAll('.keyfigures dt').length, document.querySelectorAll('.causes').length]"
+    assert name != "report" or tab.run(parts) == [4, 2], "all four figures, causes and known defects"
+    assert shown["matrix"] < size[1]
+
+
+def test_drawings_are_whole_and_legible_on_a_phone(tab: Tab, pages: dict[str, Path]) -> None:
+    """What is wide scrolls within its frame. axe cannot know what is behind their labels."""
+    found = look(tab, pages["drawings"], PHONE)
     assert found["outside"] == [], "nothing is cut off that cannot be scrolled to"
     assert len(found["small"]) > 100, "labels of drawings"
     assert min(found["small"])[0] >= LEAST_PIXELS, min(found["small"])
+
+
+def test_a_report_is_printed(tab: Tab, pages: dict[str, Path]) -> None:
+    tab.open(pages["report"], DESK)
+    paper = tab.printed()
+    assert paper.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) > 20, "without its wide tables it would have 16 pages"
+    assert len(paper) > 500_000

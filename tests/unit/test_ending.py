@@ -1,11 +1,14 @@
 """The end of a run's output: short whatever went wrong, printed before teardown, and the same afterwards."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from esipp.checks.check import Level, Status
+from esipp.checks.known_differences import Nature
 from esipp.checks.model import AddressClass
+from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun, read_judged_run, read_run
 from esipp.report.ending import MOST_LINES, Detail, ending, whereabouts
 from esipp.report.formats import write_reports
@@ -52,10 +55,30 @@ def test_the_end_fits_however_much_went_wrong() -> None:
         wrong[path] = kinds[number % len(kinds)]
     run = run_of(changes=wrong)
     run.trouble += [f"line {number} is damaged " + "x" * 300 for number in range(20)]
+    differing(run, *(f"defect {number} " + "x" * 300 for number in range(20)))
     lines = [*ending(run), *whereabouts(run), "reports: one line", "another"]
     assert len(lines) <= MOST_LINES
     assert any("more causes" in line for line in lines)
-    assert any("and 18 more" in line for line in lines)
+    assert sum("and 18 more" in line for line in lines) == 2, "faults of the ledger, known defects"
+
+
+def differing(run: RecordedRun, *defects: str) -> None:
+    """Each of these is a known defect of a check that passed."""
+    passed = (name for name, each in run.verdicts.items() if each.status is Status.PASS and not each.instrument)
+    for name, why in zip(passed, defects, strict=False):
+        given = replace(run.verdicts[name], status=Status.KNOWN, reason=why, nature=Nature.DEFECT)
+        run.verdicts[name] = replace(given, references=(Reference(f"repository#{len(why)}: a title"),))
+
+
+def test_known_defects_are_named_with_their_references() -> None:
+    run = run_of()
+    differing(run, "it drops", "it is slow", "it lies a lot")
+    lines = ending(run)
+    at = lines.index("known defects")
+    assert lines[at + 1].endswith("repository#8: a title: it drops")
+    assert lines[at + 2].endswith("repository#10: a title: it is slow")
+    assert lines[at + 3] == "  and 1 more"
+    assert "known defects" not in ending(run_of())
 
 
 def test_what_decides_the_result_comes_first() -> None:

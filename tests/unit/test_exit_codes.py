@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,19 +188,38 @@ def test_a_run_that_is_interrupted_ends_with_2(number: signal.Signals, way: str,
     assert last_record(tmp_path / "run")["result"] == "incomplete"
 
 
+SEVERAL = ["--focus", r"^nodeport\.local\.tcp\.ipv4\.outside-", "--seed", "7"]
+SPREAD = {
+    "esipp": ["esipp", "run", *SEVERAL],
+    "xdist": ["pytest", "--pyargs", "esipp.suites.source_ip", *SEVERAL, "-p", "no:cacheprovider", "-n", "auto"],
+}
+
+
 def test_workers_change_nothing(tmp_path: Path) -> None:
-    """pytest -n: one testbed, one ledger, and the same verdicts and reports."""
-    done = {
-        way: ended("fail", way, tmp_path / way / "run") for way in ("esipp", "xdist") if not (tmp_path / way).mkdir()
-    }
-    read = {way: read_run(tmp_path / way / "run") for way in done}
-    assert read["esipp"].verdicts == read["xdist"].verdicts
-    assert read["esipp"].conclusion == read["xdist"].conclusion
-    assert sorted(p.name for p in (tmp_path / "esipp/run").iterdir()) == sorted(
-        p.name for p in (tmp_path / "xdist/run").iterdir()
-    )
+    """pytest -n auto: one testbed, one ledger, and the same verdicts and reports of several checks."""
+    done = {}
+    for way, words in SPREAD.items():
+        (tmp_path / way).mkdir()
+        line = ["fail", *words, "--context", "nowhere", "--out", str(tmp_path / way / "run")]
+        done[way] = run_module(MODULE, *line, cwd=tmp_path / way, env=environment(**AS_INSTALLED))
+        assert done[way].returncode == ExitCode.NOT_CONFORMANT, done[way].stdout[-2000:] + done[way].stderr[-2000:]
+    esipp, xdist = (tmp_path / way / "run" for way in SPREAD)
+    assert len(read_run(esipp).verdicts) > 5
+    assert read_run(esipp).verdicts == read_run(xdist).verdicts
+    assert report_of(esipp) == report_of(xdist)
+    assert sorted(file.name for file in esipp.iterdir()) == sorted(file.name for file in xdist.iterdir())
     assert "one process runs the suites" in done["xdist"].stdout
     assert "one process" not in done["esipp"].stdout
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    """report.json without the run's name, its times, the digest of these, and the words of the command line."""
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    for name in ("id", "began", "ended", "seconds", "command"):
+        del found["run"][name]
+    del found["ledger"]["sha256"]
+    found["phases"] = [each["name"] for each in found["phases"]]
+    return found
 
 
 def test_no_check_selected_is_5(tmp_path: Path) -> None:

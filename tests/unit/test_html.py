@@ -330,8 +330,9 @@ def test_known_differences_are_counted_by_nature_and_our_instrument_apart() -> N
     text = render(run)
     head = text.partition("</header>")[0]
     assert "KNOWN DEFECTS" in head
-    assert "1 of 3 as required, 2 known (1 allowed, 1 finding)" in head
     assert "of our own" not in head
+    verdict = text.partition('<section id="verdict"')[2].partition("</section>")[0]
+    assert "1 of 3 as required, 2 known (1 allowed, 1 finding)" in verdict
     profiles = text.partition('<table class="profiles">')[2].partition("</table>")[0]
     assert "1 known difference (allowed)" in profiles
     assert "1 known difference (finding)" in profiles
@@ -340,3 +341,22 @@ def test_known_differences_are_counted_by_nature_and_our_instrument_apart() -> N
     section = text.partition('<section id="instrument"')[2].partition("</section>")[0]
     assert "of our own" in section
     assert "0 of 3 differ" in text.partition("<noscript>")[2]
+
+
+def test_the_head_names_two_known_defects_with_their_references_and_counts_the_rest() -> None:
+    """Those of core checks first, then those of most checks; no allowed difference, and none of our instrument."""
+    urls = {name: f"https://issues.example/{name}" for name in ("core", "many", "single", "allowed", "own")}
+    checks, said = [], {}
+    for name, of in {"a": "single", "b": "many", "c": "many", "d": "core", "e": "allowed", "f": "own"}.items():
+        level = Level.CORE if of == "core" else Level.EXTENDED
+        checks.append(replace(by_id(LOCAL), id=f"{LOCAL}.{name}", level=level))
+        one = replace(
+            verdicts()[LOCAL], check_id=checks[-1].id, level=level, status=Status.KNOWN, instrument=of == "own"
+        )
+        nature = "allowed" if of == "allowed" else "known defect"
+        said[one.check_id] = replace(one, reason=EVIL, nature=nature, references=(Reference(f"{of} issue", urls[of]),))
+    head = render(recorded(checks, said)).partition("</header>")[0]
+    assert re.findall(r'href="(https[^"]*)"', head) == [urls["core"], urls["many"]]
+    assert 'many issue</a>: <a href="#known">2 checks</a> (2 extended)' in head
+    assert '<a href="#known">and 1 more known defect</a>' in head
+    assert EVIL not in head

@@ -100,15 +100,45 @@ def test_informational_checks_and_our_instrument_are_no_tests(tmp_path: Path) ->
     )
 
 
+def not_asked(found: dict[str, Any]) -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = found["configuration"][0]["annotations"].get("esipp_not_asked_tests", [])
+    return groups
+
+
 def test_what_was_left_out_is_a_warning_and_no_test(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     found = predicate(statement(made(tmp_path / "a", left_out=1)))
     assert found["result"] == "WARNED"
+    assert not_asked(found) == [{"reason": "core checks that were not selected", "number": 1}]
     check = some_checks()[0]
     said = {check.id: verdict(check, Status.UNSUPPORTED, reason="needs x: --without x", left_out=True)}
     found = predicate(statement(made(tmp_path / "b", said=said)))
     assert found["result"] == "WARNED"
     assert check.id not in [*found["passedTests"], *found["warnedTests"], *found["failedTests"]]
+
+
+def test_checks_that_were_not_asked_are_named_by_reason(tmp_path: Path) -> None:
+    """Each once, those of our instrument not at all."""
+    one, two, three, own = some_checks()[:4]
+    asked = predicate(statement(made(tmp_path / "asked")))
+    assert not_asked(asked) == []
+    lacks = {
+        one: "needs b: it is off",
+        two: "needs a: it is off; needs x: never",
+        three: "needs x: never",
+        own: "needs y: no",
+    }
+    said = {
+        check.id: verdict(check, Status.UNSUPPORTED, reason=why, instrument=check is own)
+        for check, why in lacks.items()
+    }
+    found = predicate(statement(made(tmp_path / "run", said=said)))
+    assert not_asked(found) == [
+        {"reason": "needs b, a: it is off", "number": 2, "tests": sorted([one.id, two.id])},
+        {"reason": "needs x: never", "number": 1, "tests": [three.id]},
+    ]
+    named = [*found["passedTests"], *found["warnedTests"], *found["failedTests"]]
+    assert not {check.id for check in lacks} & {*named}
 
 
 def test_a_killed_run_failed_and_nothing_of_it_passed(tmp_path: Path) -> None:

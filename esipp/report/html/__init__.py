@@ -18,7 +18,7 @@ from esipp.report.html.head import cluster_of, head_of
 from esipp.report.html.legend import legend_of
 from esipp.report.html.listing import suites_of
 from esipp.report.html.marks import MARKS, WORDS, mark, said_of
-from esipp.report.html.trouble import failures_of, instrument_of, known_of, short, troubles_of, untested_of
+from esipp.report.html.trouble import defects_of, failures_of, instrument_of, known_of, short, troubles_of, untested_of
 from esipp.report.rendering.html import inline, page
 from esipp.report.sections import sections
 
@@ -40,6 +40,7 @@ def render(run: RecordedRun) -> str:
         head=head,
         suites=suites_of(run),
         troubles=troubles,
+        defects=defects_of(run),
         before=[failures_of(run, troubles)],
         after=[*since_baseline(run), *instrument_of(run), *sections(run), *after],
         data=_json(embedded(run)),

@@ -8,9 +8,13 @@ from esipp.checks.check import Level, Status
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
-from esipp.report.causes import Cause, causes, is_believed, reasons
+from esipp.report.causes import Cause, Reason, causes, is_believed, known_defects, reasons
+from esipp.report.escaping import one_line
 from esipp.report.html.head import features_of, repeat
 from esipp.report.html.marks import counts, mark
+
+MOST_DEFECTS = 2
+"""How many known defects the head names; the section on known differences has all."""
 
 INSTRUMENT = (
     "use the load balancer that this suite brings along as an instrument. They show whether the instrument works. They "
@@ -95,6 +99,21 @@ def untested_of(run: RecordedRun) -> Section:
 def known_of(run: RecordedRun) -> Section:
     """The known differences by reason."""
     return Section("Known differences", (_reasons(run, Status.KNOWN, "No check shows a known difference."),), "known")
+
+
+def defects_of(run: RecordedRun) -> list[tuple[Inline, ...]]:
+    """The known defects for the head, a line each: the reference, the checks, and why; then how many more there are."""
+    found = known_defects(run.qualified, run.verdicts)
+    lines = [_defect(each) for each in found[:MOST_DEFECTS]]
+    left = len(found) - MOST_DEFECTS
+    return lines + ([(Link(f"and {counted(left, 'more known defect')}", "#known"),)] if left > 0 else [])
+
+
+def _defect(reason: Reason) -> tuple[Inline, ...]:
+    cited = [(Link(one_line(each.title, 100), each.link), ": ") for each in reason.references[:1]]
+    checks = Link(counted(len(reason.checks), "check"), "#known")
+    rest = f" ({reason.say_levels}): {one_line(reason.why, 160)}"
+    return (mark(Status.KNOWN.value, reason.nature), " ", *(part for pair in cited for part in pair), checks, rest)
 
 
 def _reasons(run: RecordedRun, status: Status, calm: str) -> Block:

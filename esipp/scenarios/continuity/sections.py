@@ -9,11 +9,11 @@ from esipp.base.plural import form
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
 from esipp.judging.promise import Bound
-from esipp.judging.showing import attempted, headed, health_strip, shorten
+from esipp.judging.showing import attempted, headed, health_strip, of_the_cluster, shorten
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window, moves
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.windows import LEFT, Evidence, Judged, WayInPhase, judged, key, mark, ways
+from esipp.scenarios.continuity.windows import LEFT, Evidence, Judged, WayInPhase, judged, key, mark
 
 SUMMARY_TITLE = "continuity: steady traffic during disruptions"
 COLUMNS = ("requests", "lost", "late", "gap (s)", "broken")
@@ -30,13 +30,17 @@ def summary(run: RecordedRun) -> Section:
 
 
 def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
-    """The lost requests of all phases."""
+    """The lost requests of the rolling update, and of all phases."""
     judge = run.analysed(ContinuityEvidence, Judge)
     if judge is None or judge.seen.trouble:
         return
-    found = ways(judge)
-    if asked := sum(each.requests for each in found):
-        yield "requests lost", f"{sum(each.lost for each in found):,} of {asked:,} of steady traffic"
+    streams, of = of_the_cluster(judge.seen.streams, lambda stream: stream[0].balancer)
+    windows = [window.phase for window in judge.seen.windows]
+    of_update = [Phase.ROLLING_UPDATE] if Phase.ROLLING_UPDATE in windows else []
+    for phases, meanwhile in ((of_update, "in the rolling update"), ([Phase.QUIET, *windows], "in all steady traffic")):
+        found = [judge.tally(phase, *stream) for phase in phases for stream in streams]
+        if asked := sum(each.requests for each in found):
+            yield "requests lost", f"{sum(each.lost for each in found):,} of {asked:,} {meanwhile}{of}"
 
 
 def _blocks(judge: Judge) -> Iterator[Block]:

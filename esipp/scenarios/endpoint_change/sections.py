@@ -1,10 +1,11 @@
 """What a run's summary shows of how load balancers follow endpoint changes. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from esipp.base.document import Block, Cell, Pairs, Section, Table, Text
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import Held
+from esipp.judging.showing import of_the_cluster
 from esipp.judging.statistics import Distribution, family_wise_words
 from esipp.judging.timeline.losses import Losses, count_losses
 from esipp.judging.timeline.streams import Sample
@@ -50,31 +51,15 @@ def _blocks(run: RecordedRun, moved: Moved, judges: Mapping[Balancer, Judge]) ->
 
 
 def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
-    """The slowest convergence, the black hole that came closest to its bound, and the lost requests."""
-    judges = [each for each in (run.analysed(Moved, judges_of) or {}).values() if not each.result.obstacle]
-    slowest = max(
-        (
-            (times.of.most, f"{judge.result.balancer} {times.family.value}, pod {WAYS[times.direction]}")
-            for judge in judges
-            for times in judge.times
-            if times.phase == PHASES[-1] and times.of.samples
-        ),
-        default=None,
-    )
-    if slowest is not None:
-        yield "slowest convergence", f"{slowest[0]:.2f} s from the pod to the traffic ({slowest[1]})"
-    holes = [
-        (max(each.seconds for _, each in found), judge.bound, f"{judge.result.balancer} {family.value}")
-        for judge in judges
-        for family in judge.result.seen.vip
-        if (found := judge.holes(family))
-    ]
-    if bounded := [(hole, bound, name) for hole, bound, name in holes if bound is not None]:
-        hole, bound, name = max(bounded, key=lambda each: each[0] / each[1])
-        yield "longest black hole", f"{hole:.2f} s of {bound:.2f} s allowed ({name})"
-    if unbounded := [(hole, name) for hole, bound, name in holes if bound is None]:
-        hole, name = max(unbounded)
-        yield "longest black hole", f"{hole:.2f} s without a bound ({name})"
+    """The slowest convergence in each direction, the black hole that came closest to its bound, the lost requests."""
+    measured = [each for each in (run.analysed(Moved, judges_of) or {}).values() if not each.result.obstacle]
+    judges, of = of_the_cluster(measured, lambda judge: judge.result.balancer)
+    slowest = {direction: _slowest(judges, direction) for direction in WAYS}
+    if any(slowest.values()):
+        said = ", ".join(f"pod {WAYS[way]} {words or 'never seen'}" for way, words in slowest.items())
+        yield "slowest convergence", said + of
+    if hole := _closest_hole(judges):
+        yield "longest black hole", hole + of
     lost, asked = 0, 0
     for judge in judges:
         for family in judge.result.seen.vip:
@@ -82,7 +67,34 @@ def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
             lost += losses.count + len(judge.wrong_at_vip[family])
             asked += len(requests)
     if asked:
-        yield "requests lost", f"{lost:,} of {asked:,} while load balancers followed pods"
+        yield "requests lost", f"{lost:,} of {asked:,} while the load balancer followed pods{of}"
+
+
+def _slowest(judges: Sequence[Judge], direction: str) -> str:
+    """The longest time until traffic followed in one direction, with its family; empty if it never did."""
+    found = (
+        (times.of.most, times.family.value)
+        for judge in judges
+        for times in judge.times
+        if times.phase == PHASES[-1] and times.direction == direction and times.of.samples
+    )
+    seconds, family = max(found, default=(0.0, ""))
+    return f"{seconds:.2f} s ({family})" if family else ""
+
+
+def _closest_hole(judges: Sequence[Judge]) -> str:
+    """The black hole that came closest to its bound, or the longest one if none has a bound; empty without any."""
+    holes = [
+        (max(each.seconds for _, each in found), judge.bound, family.value)
+        for judge in judges
+        for family in judge.result.seen.vip
+        if (found := judge.holes(family))
+    ]
+    if bounded := [(hole, bound, family) for hole, bound, family in holes if bound is not None]:
+        hole, bound, of = max(bounded, key=lambda each: each[0] / each[1])
+        return f"{hole:.2f} s of {bound:.2f} s allowed ({of})"
+    hole, _, of = max(holes, default=(0.0, None, ""))
+    return f"{hole:.2f} s without a bound ({of})" if of else ""
 
 
 def _asked(judge: Judge, family: Family) -> tuple[Losses, list[Sample]]:
