@@ -178,7 +178,7 @@ BREAKS = (
         "balancer-needs-more-failed-checks-than-its-profile-says",
         Group.BALANCERS,
         "a load balancer leaves a node after six failed health checks, and its profile says two",
-        replace(MOVING, checks=("convergence.default.",)),
+        replace(MOVING, checks=("convergence.default.",), options=FIGURES.options),
         options("--unhealthy", "6"),
         threshold,
         names="more or fewer failed health checks",
