@@ -200,9 +200,8 @@ UNDECIDED = (
         "are as few that a node refused whose health check said 503 too late, an entry of a changed Service that gives "
         "only right answers in the end, and sometimes none, and answers of a removed pod up to "
         f"{OVERDUE:.0f} s after all nodes should have known. Load balancers may share unequally there, as nodes answer "
-        "them late. Late answers to at most "
-        f"{FEW:.0%} of connections through Services prove nothing, unless their SYNs were sent again. More silence "
-        "fails, and so does any other wrong answer.",
+        f"them late. Late answers to at most {connections.BARELY:.0%} of connections through Services prove nothing, "
+        "unless SYNs were sent again. More silence fails, and so does any other wrong answer.",
         "A service proxy that is slow, or loses single connections, by its own fault on such a machine; the verdict "
         "states the number of tasks.",
         ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty", "source-rewritten-on-an-overloaded-machine"),

@@ -11,7 +11,7 @@ from suites.convergence import crossing as endpoints
 from suites.convergence.checks import CHECKS as ENDPOINT_CHECKS
 from suites.convergence.checks import VIEWS
 
-AFTERWARDS = {What.BALANCE, *VIEWS}
+AFTERWARDS = {What.BALANCE, What.THRESHOLD, *VIEWS}
 """What is judged after all changes, and belongs to no event."""
 
 

@@ -195,8 +195,9 @@ def test_late_answers_without_a_service_show_a_busy_machine_and_those_of_service
 @pytest.mark.parametrize(
     ("name", "troubled", "how", "status"),
     [
-        (WAIT, 60, ACCEPTED, Status.INCONCLUSIVE),  # 3 %
-        (WAIT, 400, ACCEPTED, Status.FAIL),
+        (WAIT, 60, ACCEPTED, Status.INCONCLUSIVE),
+        (WAIT, 400, ACCEPTED, Status.INCONCLUSIVE),  # one in five
+        (WAIT, 600, ACCEPTED, Status.FAIL),
         ("late", 60, {"again": 0}, Status.INCONCLUSIVE),
         ("late", 60, {"again": 1}, Status.FAIL),  # kernels answer SYNs whatever processes do
     ],
@@ -208,6 +209,13 @@ def test_on_an_overloaded_machine_few_late_answers_prove_nothing(
     assert said.status is status
     assert ("overloaded: 26 tasks for each core" in said.reason) == (status is Status.INCONCLUSIVE)
     assert judged(NODE_PORT + name, troubled, queue=18.0, **how).status is Status.FAIL
+
+
+def test_what_is_wrong_at_one_node_or_is_not_late_fails_on_an_overloaded_machine_too() -> None:
+    at_one_node = judged(NODE_PORT + WAIT, 1900, only="-to-bare-node", queue=26.0, **ACCEPTED)
+    assert (at_one_node.status, at_one_node.reason.startswith("at bare-node: ")) == (Status.FAIL, True)
+    name = "connections.nodeport.udp.ipv6.copies"
+    assert judged(name, 60, again=0, copies=1, took=0.1, queue=26.0).status is Status.FAIL
 
 
 def test_a_machine_that_stood_still_leaves_it_undecided() -> None:

@@ -198,7 +198,7 @@ BREAKS = (
         "the node without local endpoint accepts connections to nodePorts at once, and drops their first data",
         losing_data_at_the_bare_node,
         of(Aspect.LATE_AFTER_ACCEPT, Protocol.TCP),
-        "at bare-node: ",
+        "bare-node: ",
     ),
     _break(
         "serves-after-six-seconds",
