@@ -353,7 +353,6 @@ BREAKS = (
         ),
         _WORKER,
         opens=_about(Entrance.EXTERNAL_IP, requires=Requires.SILENT),
-        fixed=True,
     ),
     _one(
         "external-ip-rewrites",
