@@ -187,6 +187,7 @@ def test_the_deployment_goes_through_the_scheduler_and_keeps_to_its_nodes() -> N
     assert [term["matchFields"][0]["values"] for term in terms] == [["a"], ["c"]]
     assert spec["replicas"] == 2
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert spec["minReadySeconds"] > 2, "a load balancer that checks every second must find the new pod's node first"
     labels = spec["template"]["metadata"]["labels"]
     assert spec["selector"]["matchLabels"].items() <= labels.items()
     assert pod["readinessGates"] == [{"conditionType": GATE}]

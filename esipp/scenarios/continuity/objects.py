@@ -56,11 +56,17 @@ def health_service(run: str) -> Json:
     return made
 
 
+FOUND = 3
+"""Seconds for which a new pod must be ready before the next old one goes. Health checks of a second find its node in
+that time; without it, a load balancer left the one node before it found the other (kind-iptables under load,
+2026-11-27)."""
+
+
 def deployment(run: str, image: str, nodes: Iterable[str], serves: int, *, raw: bool = False) -> Json:
     """A Deployment with one pod on each of these nodes; ``raw`` for SCTP.
 
     A rolling update replaces one pod at a time and deletes the old one first, so its node has none until the new one
-    exists. A pod is ready while its gate is open. Its readiness probe succeeds while it terminates: otherwise it would
+    exists. The next pod follows once load balancers have had time to find that node. A pod is ready while its gate is open. Its readiness probe succeeds while it terminates: otherwise it would
     not be *serving* in the EndpointSlices, and no proxy would have to use it (KEP-1672).
     """
     names = list(nodes)
@@ -95,6 +101,7 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int, *, raw: 
         "metadata": {"name": DEPLOYMENT, "labels": labels_of(run)},
         "spec": {
             "replicas": len(names),
+            "minReadySeconds": FOUND,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "selector": {"matchLabels": labels},
             "template": template,
