@@ -94,7 +94,9 @@ def chromium(profile: Path) -> Iterator[Tab]:
         found = next((found for line in process.stderr if (found := LISTENS.search(line))), None)
         assert found, f"{command[0]} ended with {process.wait()}"
         Thread(target=process.stderr.read, daemon=True).start()  # or it could not go on once the pipe is full
+        socket = websocket.create_connection(found[1], timeout=SECONDS, suppress_origin=True)
         try:
-            yield Tab(websocket.create_connection(found[1], timeout=SECONDS, suppress_origin=True))
+            yield Tab(socket)
         finally:
+            socket.close()
             process.terminate()

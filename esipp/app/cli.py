@@ -301,7 +301,7 @@ def _qualify(options: argparse.Namespace) -> int:
 
     from esipp.cluster.client import Cluster
     from esipp.preflight.preflight import examine
-    from esipp.preflight.steps import check_given, check_machine
+    from esipp.preflight.steps import check_given, check_image, check_machine
     from esipp.testbed.echo_image import default_image, provide
 
     settings = settings_of(options)
@@ -311,10 +311,11 @@ def _qualify(options: argparse.Namespace) -> int:
         given = " ".join(words(options))
         print(f"esipp: '{given}' leaves no check: these exclude each other{nothing}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
+    check_given(settings)  # what the user mistyped leaves no report behind, what stands in the way does
     cluster = Cluster.of(settings)
     own = None if settings.image else default_image(cluster.server)
     settings = replace(settings, image=own.reference) if own else settings
-    check_given(settings)  # what the user mistyped leaves no report behind, what stands in the way does
+    check_image(settings)
     try:
         if own:
             provide(own, lambda line: print(line, file=sys.stderr))

@@ -59,20 +59,20 @@ def check_without_cluster(settings: Settings) -> None:
         PreflightError: an option is wrong, or the machine lacks something.
     """
     check_given(settings)
+    check_image(settings)
     check_machine(settings)
 
 
 def check_given(settings: Settings) -> None:
-    """Check the options.
+    """Check the options that need neither a cluster nor an image.
 
     Raises:
-        PreflightError: there is no image, or no terminal or baseline.
+        PreflightError: there is no terminal or baseline.
     """
     if settings.baseline:
         check_run(settings.baseline)
     if settings.pause_on_failure:
         check_terminal()
-    check_image(settings)
 
 
 def check_machine(settings: Settings) -> None:

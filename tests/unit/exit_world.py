@@ -62,7 +62,7 @@ def pretend(ending: str) -> None:
     esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
     Scenario.judge = judge  # type: ignore[method-assign]
     esipp.preflight.preflight.examine = examine
-    for name in ("check_given", "check_machine", "check_without_cluster"):
+    for name in ("check_given", "check_image", "check_machine", "check_without_cluster"):
         setattr(esipp.preflight.steps, name, lambda *_: None)
     calls = SimpleNamespace(counts=_leave_behind) if ending == "left-behind" else ApiCalls()
     nobody = SimpleNamespace(calls=calls)

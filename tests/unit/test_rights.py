@@ -132,5 +132,6 @@ def test_checks_that_write_a_status_need_the_right_to() -> None:
 
 def test_only_what_profiles_say_needs_packets() -> None:
     needing = [check for check in all_checks() if "packets" in check.features]
-    assert all(check.id.startswith("healthcheck.profile.") for check in needing)
+    told = re.compile(r"healthcheck\.profile\.|convergence\..*\.threshold$")
+    assert all(told.match(check.id) for check in needing)
     assert not any(check.level is Level.CORE for check in needing)

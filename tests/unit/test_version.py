@@ -19,7 +19,7 @@ DEFINED = {
 }
 """Where the version stands; of the changelog its newest section."""
 
-COPIED = r"(?:suite:|echoserver:|/esipp@v|esipp-)(\d+\.\d+\.\d+)"
+COPIED = r"(?:suite:v?|echoserver:v?|/esipp@v|esipp-)(\d+\.\d+\.\d+)"
 """The version of an image, of the action and of the wheel, in text and manifests."""
 
 
