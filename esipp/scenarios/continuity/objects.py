@@ -66,8 +66,9 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int, *, raw: 
     """A Deployment with one pod on each of these nodes; ``raw`` for SCTP.
 
     A rolling update replaces one pod at a time and deletes the old one first, so its node has none until the new one
-    exists. The next pod follows once load balancers have had time to find that node. A pod is ready while its gate is open. Its readiness probe succeeds while it terminates: otherwise it would
-    not be *serving* in the EndpointSlices, and no proxy would have to use it (KEP-1672).
+    exists. The next pod follows once load balancers have had time to find that node. A pod is ready while its gate is
+    open. Its readiness probe succeeds while it terminates: otherwise it would not be *serving* in the EndpointSlices,
+    and no proxy would have to use it (KEP-1672).
     """
     names = list(nodes)
     pod = manifests.echo_pod(DEPLOYMENT, run, "", image, raw=raw, labels={MOVES_LABEL: DEPLOYMENT})
