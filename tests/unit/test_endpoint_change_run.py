@@ -18,6 +18,7 @@ from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver, plan
 from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.judge import Judge
+from esipp.scenarios.endpoint_change.probes import TIMEOUT
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 
 NODES = ("a", "b", "c")
@@ -179,6 +180,11 @@ def test_nothing_is_weighed_that_no_check_asks_for() -> None:
     assert len(driver.changes) == 4
     assert not driver.counted
     assert not driver.opened_last
+
+
+def test_what_the_last_change_silenced_has_timed_out_before_the_streams_end() -> None:
+    with driven(LiveWorld(), 2, balance=False) as driver:
+        assert time.monotonic() - max(driver.ends.values()) >= TIMEOUT
 
 
 def test_connections_are_counted_once_a_balancer_that_weighs_nodes_has_asked_them() -> None:

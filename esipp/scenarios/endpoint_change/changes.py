@@ -23,7 +23,7 @@ from esipp.judging.timeline.streams import ANSWERED, Decision, read_request
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.evidence import Counted
-from esipp.scenarios.endpoint_change.probes import Observing
+from esipp.scenarios.endpoint_change.probes import TIMEOUT, Observing
 from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, spreads_by, timeline
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
@@ -235,6 +235,7 @@ class Driver:
                 if self.stopped.is_set() or self._late >= self._most_late:
                     break
                 self._move(number, step)
+            self.stopped.wait(TIMEOUT)  # what the last change silenced shows it only when its requests have timed out
             if self.balance and not self.stopped.is_set() and self._late < self._most_late:
                 self._weigh()
         except (ApiError, UnreachableError) as broken:
