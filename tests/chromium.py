@@ -24,7 +24,7 @@ ALONE = (
     "--host-resolver-rules=MAP * ~NOTFOUND",
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-"""It asks nobody for anything: without these, a browser looks for its maker as it starts."""
+"""Without these options, Chromium asks servers of its maker for updates as it starts."""
 
 LISTENS = re.compile(r"DevTools listening on (ws://\S+)")
 PHONE_WIDTH = 600

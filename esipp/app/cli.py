@@ -302,7 +302,7 @@ def _qualify(options: argparse.Namespace) -> int:
     from esipp.cluster.client import Cluster
     from esipp.preflight.preflight import examine
     from esipp.preflight.steps import check_given, check_image, check_machine
-    from esipp.testbed.echo_image import default_image, provide
+    from esipp.testbed.echo_image import provide, resolve_image
 
     settings = settings_of(options)
     checks = chosen(options)
@@ -311,10 +311,9 @@ def _qualify(options: argparse.Namespace) -> int:
         given = " ".join(words(options))
         print(f"esipp: '{given}' leaves no check: these exclude each other{nothing}", file=sys.stderr)
         return int(ExitCode.NOTHING_SELECTED)
-    check_given(settings)  # what the user mistyped leaves no report behind, what stands in the way does
+    check_given(settings)  # a wrong option leaves no report behind; what stands in the way of a run does
     cluster = Cluster.of(settings)
-    own = None if settings.image else default_image(cluster.server)
-    settings = replace(settings, image=own.reference) if own else settings
+    settings, own = resolve_image(settings, cluster)
     check_image(settings)
     try:
         if own:

@@ -48,6 +48,7 @@ class StreamKind:
         protocol: of the Service's port.
         reuse: what its probes share.
         every: seconds from the start of a probe to that of the next one.
+        varies: by which share of this a single stream's period may be shorter, so that streams do not keep step.
         timeout: seconds until a probe counts as lost.
         size: bytes of a datagram and of its answer, or of a transfer each way; 0 for no more than a request needs,
             ``MTU`` for a full packet.
@@ -61,6 +62,7 @@ class StreamKind:
     protocol: Protocol
     reuse: Reuse
     every: float
+    varies: float = 0.0
     timeout: float = TIMEOUT
     size: int = 0
     count: int = 0

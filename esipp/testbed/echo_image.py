@@ -54,11 +54,19 @@ def with_image(settings: Settings, say: Callable[[str], None]) -> Settings:
     """
     if settings.image:
         return settings
-    image = default_image(Cluster.of(settings).server)
-    if image is None:
-        return settings  # preflight refuses them
-    provide(image, say)
-    return replace(settings, image=image.reference)
+    settings, own = resolve_image(settings, Cluster.of(settings))
+    if own:
+        provide(own, say)
+    return settings
+
+
+def resolve_image(settings: Settings, cluster: Cluster) -> tuple[Settings, EchoImage | None]:
+    """The settings with an image, and the default one if it is that, which nodes may lack.
+
+    On some clusters there is no default one: preflight refuses settings without any.
+    """
+    own = None if settings.image else default_image(cluster.server)
+    return (replace(settings, image=own.reference) if own else settings), own
 
 
 def released_image() -> str:

@@ -358,20 +358,21 @@ EVENTS = (
     ),
 )  # fmt: skip
 
-TCP_NEW = replace(streams.TCP_NEW, sent="a new TCP connection every 340 to 400 ms", every=0.4)
-TCP_PORT = replace(
-    streams.TCP_PORT, sent="a new TCP connection every 340 to 400 ms, from eight source ports in turn", every=0.4
-)
-UDP_NEW = replace(
-    streams.UDP_NEW, sent="a datagram every 340 to 400 ms, each from a new socket", every=0.4, timeout=1.0
-)
-UDP_SOCKET = replace(
-    streams.UDP_SOCKET, sent="a datagram every 340 to 400 ms, all from one socket", every=0.4, timeout=1.0
-)
-UDP_ONE_WAY = replace(
-    streams.UDP_ONE_WAY,
-    sent="a datagram every 340 to 400 ms, all from one socket, which pods count but do not answer",
-    every=0.4,
+EVERY, VARIES = 0.4, 0.15
+OFTEN = f"every {1000 * EVERY * (1 - VARIES):.0f} to {1000 * EVERY:.0f} ms"
+
+
+def _often(kind: StreamKind, sent: str, timeout: float = 0.0) -> StreamKind:
+    """The kind, less often than in continuity: streams of many events run at the same time."""
+    return replace(kind, sent=sent, every=EVERY, varies=VARIES, timeout=timeout or kind.timeout)
+
+
+TCP_NEW = _often(streams.TCP_NEW, f"a new TCP connection {OFTEN}")
+TCP_PORT = _often(streams.TCP_PORT, f"a new TCP connection {OFTEN}, from eight source ports in turn")
+UDP_NEW = _often(streams.UDP_NEW, f"a datagram {OFTEN}, each from a new socket", 1.0)
+UDP_SOCKET = _often(streams.UDP_SOCKET, f"a datagram {OFTEN}, all from one socket", 1.0)
+UDP_ONE_WAY = _often(
+    streams.UDP_ONE_WAY, f"a datagram {OFTEN}, all from one socket, which pods count but do not answer"
 )
 SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
 

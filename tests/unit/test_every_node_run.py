@@ -189,7 +189,7 @@ def test_an_announced_address_that_leads_nowhere_fails_its_checks_and_costs_few_
 
 @pytest.mark.parametrize("entrance", [Entrance.VIP, Entrance.EXTERNAL_IP, Entrance.CLUSTER_IP, Entrance.LOOPBACK])
 def test_what_is_asked_elsewhere_dials_no_internal_ip(entrance: Entrance) -> None:
-    """A client that reaches no InternalIP would wait for each of them in vain."""
+    """A client that cannot reach InternalIPs would wait for a timeout at each of them."""
     own = [check for check in CHECKS if check.subject.entrance is entrance]
     seen, outside, features = survey(own)
     assert {row.entrance for row in seen.dialled} == {entrance}

@@ -381,7 +381,9 @@ def test_of_few_streams_at_a_node_hardly_one_gets_none_of_the_icmp_errors_that_i
     for trial in range(100):
         names = [f"event-{trial} node-{trial} udp-{each} IPv4" for each in range(number)]
         asks = sorted(
-            (0.05 * at + turn * off_beat(0.4, name), name) for at, name in enumerate(names) for turn in range(67)
+            (0.05 * at + turn * off_beat(UDP_NEW, name).every, name)
+            for at, name in enumerate(names)
+            for turn in range(67)
         )
         saved, last, got = 1.0, 0.0, Counter[str]()
         for at, name in asks:

@@ -138,8 +138,9 @@ def _doubt(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str], requires:
 
 
 def _late(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str]) -> bool:
-    """Whether an overloaded machine may be the cause: few connections got no answer, or no larger share of them than
-    of those to the control listeners of all nodes. One node's own control may be spared by chance.
+    """Whether an overloaded machine may be the cause: few answers are missing, or as many as at the controls.
+
+    Those of all nodes count, as chance may spare the one of this node.
     """
     silent = sum(each.count for each in row.answers if each.outcome is Outcome.TIMEOUT)
     if amiss.total() != silent:

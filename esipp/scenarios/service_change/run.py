@@ -79,20 +79,18 @@ SILENT = HOLDS + 1.5
 """The same for silence: a SYN of its last second may be sent again, and answered, in the next stage."""
 
 
-FREQUENT = 0.4
-"""The period, in seconds, of streams that nodes may refuse by ICMP errors."""
-
-OFF_BEAT, BEATS = 0.01, 16
-"""Their periods differ by up to 15 %, in steps of 1 %."""
+BEATS = 16
+"""How many different periods the streams of a kind have, if they vary."""
 
 
-def off_beat(every: float, name: str) -> float:
-    """The period of a stream, in seconds.
+def off_beat(kind: StreamKind, name: str) -> StreamKind:
+    """The kind of a stream, with a period of its own.
 
     Linux sends a client one ICMP error a second (``icmp_ratelimit``). Of streams with the same period, always the same
     one got it: a stream had one request refused in 27 s, and two others of that node 24 (kind-iptables, 2026-11-27).
     """
-    return every * (1 - OFF_BEAT * (zlib.crc32(name.encode()) % BEATS)) if every == FREQUENT else every
+    step = zlib.crc32(name.encode()) % BEATS
+    return replace(kind, every=kind.every * (1 - kind.varies * step / (BEATS - 1)))
 
 
 @dataclass
@@ -349,7 +347,7 @@ class Driver:
                 port, out = FIRST_PORT + number * max(kind.ports, 1), at is At.OUT and not kind.is_fresh
                 if out:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
-                stream = traffic.send(replace(kind, every=off_beat(kind.every, name)), name, where, port)
+                stream = traffic.send(off_beat(kind, name), name, where, port)
             self.seen.streams[at, kind.name, family] = stream
             if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING):
                 self._shown[at, kind.name, family] = kind

@@ -32,14 +32,16 @@ def _live(make: Making) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     return lambda nodes: nodes.live(lambda live: list(make(nodes, live)))
 
 
-def _about(*entrances: Entrance, requires: Requires, protocols: tuple[Protocol, ...] = ()) -> Callable[[Check], bool]:
-    """Checks of these entrances that require this, of these protocols or all."""
+def _about(
+    *entrances: Entrance, requires: Requires, protocols: tuple[Protocol, ...] = (), policy: TrafficPolicy | None = None
+) -> Callable[[Check], bool]:
+    """Checks of these entrances that require this, of these protocols and this policy, or of all."""
 
     def notices(check: Check) -> bool:
         if not is_about(check, EveryNode) or check.subject.requires is not requires:
             return False
         fits = not protocols or check.subject.protocol in protocols
-        return check.subject.entrance in entrances and fits
+        return check.subject.entrance in entrances and fits and policy in (None, check.subject.policy)
 
     return notices
 
@@ -305,7 +307,7 @@ def _harmless(name: str, what: str, make: Making) -> Break:
 
 _AT_PORTS = (Entrance.NODE_PORT, *FURTHER)
 _WORKER = r"1 of \d+ targets differ: esipp-worker"
-_UNEVEN = _about(Entrance.NODE_PORT, requires=Requires.EVEN, protocols=(Protocol.TCP,))
+_UNEVEN = _about(Entrance.NODE_PORT, requires=Requires.EVEN, protocols=(Protocol.TCP,), policy=TrafficPolicy.CLUSTER)
 _SOURCES = _about(*_AT_PORTS, requires=Requires.SOURCE)
 _ANSWERS = _about(*_AT_PORTS, requires=Requires.ANSWERS)
 
@@ -389,11 +391,7 @@ BREAKS = (
         "one-worker-drops-cluster-ips",
         "the third worker drops what its own processes send to the ClusterIP of a Cluster Service",
         cluster_ips_dropped,
-        lambda check: (
-            _about(Entrance.CLUSTER_IP, requires=Requires.ANSWERS)(check)
-            and is_about(check, EveryNode)
-            and check.subject.policy is TrafficPolicy.CLUSTER
-        ),
+        _about(Entrance.CLUSTER_IP, requires=Requires.ANSWERS, policy=TrafficPolicy.CLUSTER),
         r"1 of \d+ targets differ",
     ),
     _one(
@@ -417,21 +415,14 @@ BREAKS = (
         "one-endpoint-never-chosen",
         "every node shares TCP connections to nodePorts under Cluster equally among all endpoints but one",
         one_never_chosen,
-        lambda check: (
-            _about(Entrance.NODE_PORT, requires=Requires.EVERY_ENDPOINT, protocols=(Protocol.TCP,))(check)
-            or (_UNEVEN(check) and is_about(check, EveryNode) and check.subject.policy is TrafficPolicy.CLUSTER)
-        ),
+        _any(_about(Entrance.NODE_PORT, requires=Requires.EVERY_ENDPOINT, protocols=(Protocol.TCP,)), _UNEVEN),
         r"no connection reached|got \d+ of \d+ \(p = ",
     ),
     _one(
         "loopback-drops",
         "the third worker drops what its own processes send to Local nodePorts at 127.0.0.1",
         loopback_dropped,
-        lambda check: (
-            _about(Entrance.LOOPBACK, requires=Requires.ANSWERS)(check)
-            and is_about(check, EveryNode)
-            and check.subject.policy is TrafficPolicy.LOCAL
-        ),
+        _about(Entrance.LOOPBACK, requires=Requires.ANSWERS, policy=TrafficPolicy.LOCAL),
         _WORKER,
     ),
     _one(
@@ -445,7 +436,7 @@ BREAKS = (
         "unequal-endpoints",
         "every node sends half of all TCP connections to nodePorts to one endpoint of five",
         unequal,
-        lambda check: _UNEVEN(check) and is_about(check, EveryNode) and check.subject.policy is TrafficPolicy.CLUSTER,
+        _UNEVEN,
         r"got \d+ of \d+ \(p = ",
     ),
     _one(
@@ -493,11 +484,7 @@ BREAKS = (
         "the endpoint node sends four in five of its own TCP connections under internalTrafficPolicy Local to one of "
         "its two endpoints",
         unequal_inside,
-        lambda check: (
-            _about(Entrance.CLUSTER_IP, requires=Requires.EVEN, protocols=(Protocol.TCP,))(check)
-            and is_about(check, EveryNode)
-            and check.subject.policy is TrafficPolicy.LOCAL
-        ),
+        _about(Entrance.CLUSTER_IP, requires=Requires.EVEN, protocols=(Protocol.TCP,), policy=TrafficPolicy.LOCAL),
         r"got \d+ of \d+ at \S+ \(p = ",
     ),
     _harmless("endpoints-in-turn", "every node sends connections to endpoints in turn instead of by chance", in_turn),
