@@ -174,7 +174,8 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.SERVED
     if at in (At.SMALL_MTU, At.OUT):
         return
-    if any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes)):
+    left = any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes))
+    if left and there not in changes[0].closed:
         yield Claim.GONE
     if at in MORE_NODES or not stream.is_fresh:
         return
@@ -198,9 +199,10 @@ def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     """Return the level.
 
     What becomes of flows that are under way is documented for kube-proxy alone. Core checks of disruptions, and of what
-    only ``--long`` asks, would make every usual run PARTIAL.
+    only ``--long`` asks, would make every usual run PARTIAL. Under affinity, a proxy in front of the nodes is a client
+    with an address of its own, or several.
     """
-    usual = not event.disruptions and not event.long
+    usual = not event.disruptions and not event.long and not (claim is Claim.STICKY and at.is_vip)
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
     return Level.CORE if by_contract and plain and at is not At.OUT and usual else Level.EXTENDED
@@ -209,7 +211,9 @@ def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
 ABOUT = {
     "terminating": (KEP_1669,),
     "terminating-local": (KEP_1669,),
-    "affinity": (API_AFFINITY,),
+    **dict.fromkeys(("affinity", "affinity-local"), (API_AFFINITY,)),
+    "moved-local": (API_ETP,),
+    "internal-policy": (API_ITP, KEP_2086),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
     "affinity-held": (API_AFFINITY_TIMEOUT,),
     "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),

@@ -61,6 +61,33 @@ EVENTS = (
         ),
     ),
     Event(
+        "moved",
+        "While a Service's only endpoint is replaced by one on another node",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.ELSEWHERE),
+        ),
+    ),
+    Event(
+        "moved-local",
+        "While the only endpoint of a Service with externalTrafficPolicy Local is replaced by one on another node",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing((At.BARE_NODE,), TCP, UDP)),
+            Change(Do.SELECT, Pods.ELSEWHERE, closed=closing((At.ENDPOINT_NODE,), TCP, UDP)),
+        ),
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "internal-policy",
+        "While internalTrafficPolicy of a Service becomes Local, and Cluster again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.INTERNAL_LOCAL, Pods.FIRST, closed=closing((At.CLUSTER_IP,), TCP, UDP)),
+            Change(Do.INTERNAL_CLUSTER, Pods.FIRST),
+        ),
+        kind=ServiceType.CLUSTER_IP,
+    ),
+    Event(
         "replaced-local",
         "While the only endpoint of a Service with Local policies is replaced by another one on its node",
         (
@@ -168,6 +195,19 @@ EVENTS = (
             Change(Do.SELECT, Pods.SECOND, sticky=True),
             Change(Do.AFFINITY_OFF, Pods.ALL),
         ),
+    ),
+    Event(
+        "affinity-local",
+        "While a LoadBalancer Service with externalTrafficPolicy Local and five endpoints gets sessionAffinity "
+        "ClientIP, has its endpoints replaced, and loses the affinity",
+        (
+            Change(Do.CREATE, Pods.ALL),
+            Change(Do.AFFINITY_ON, Pods.ALL, sticky=True),
+            Change(Do.SELECT, Pods.SECOND, sticky=True),
+            Change(Do.AFFINITY_OFF, Pods.ALL),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
     ),
     Event(
         "affinity-outlived",
@@ -452,7 +492,9 @@ DIALLED = {
     "node-deleted": (*USUAL, *MORE_NODES),
     "api-slow": (*USUAL, At.VIP),
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
-    **dict.fromkeys(("unwanted-node", "node-deleted-vip"), (At.ENDPOINT_NODE, At.VIP)),
+    **dict.fromkeys(("unwanted-node", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
+    "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
+    "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     **dict.fromkeys(("vip", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
@@ -460,7 +502,7 @@ DIALLED = {
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events of the datagrams that pods do not answer."""
 
-OF_ONE_PORT = ("replaced",)
+OF_ONE_PORT = ("replaced", "moved")
 """The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
 its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
 
@@ -499,6 +541,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "a Service that is deleted without a finalizer shows it"
     if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
         return "other events show what a used port meets"
+    if event.name == "internal-policy" and stream in KEEPING:
+        return "flows that have a pod may keep it when a policy changes"
     if event.announced:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what happens to its connection tracking entries"
@@ -535,6 +579,10 @@ def _why_not_there(event: Event, at: At) -> str:
         return "only source ranges tell nodes from others"
     if event.announced:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
+    if event.kind is ServiceType.CLUSTER_IP:
+        return "this Service has a ClusterIP alone: the internal policy is about nothing else"
+    if event.name == "moved-local" and at is At.CLUSTER_IP:
+        return "the external policy is not about ClusterIPs, and another event moves the endpoint of one"
     if at is At.VIP:
         return "NodePort Services have none"
     if at in MORE_NODES:

@@ -20,9 +20,11 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Sample
 from esipp.scenarios import events
 from esipp.scenarios.service_change import run
-from esipp.scenarios.service_change.objects import service
+from esipp.scenarios.service_change.objects import objects, service
 from esipp.scenarios.service_change.run import Driver, off_beat
 from esipp.scenarios.service_change.subject import At, Do, Pods
+from esipp.testbed.objects import Ground
+from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
@@ -151,6 +153,7 @@ def driven(
     asked: list[tuple[At, StreamKind, Family]] = ALL,
     *,
     disruptor: bool = True,
+    client: str = "pod-on-bare-node",
 ) -> Driver:
     event = event_of(name)
     created = service(event, RUN, (Protocol.TCP, Protocol.UDP))
@@ -179,7 +182,7 @@ def driven(
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
-    traffic: Any = {"outside-1": world, "pod-on-bare-node": world}
+    traffic: Any = {"outside-1": world, client: world}
     manifests = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
     driver = Driver(testbed, event, asked, traffic, stop, manifests, ["203.0.113.5/32"])
     driver.disruptor = (lambda: cast(Disruptor, world)) if disruptor else None
@@ -235,6 +238,24 @@ def test_a_killed_pod_is_replaced_by_one_of_another_name(monkeypatch: pytest.Mon
     assert made["metadata"] == {"name": "changes-killed-again", "labels": {"esipp.dev/pod": "changes-killed-again"}}
 
 
+def test_an_endpoint_that_moves_goes_to_the_node_without_endpoints() -> None:
+    asked = [check for check in CHECKS if check.subject.event.name == "moved"]
+    made = objects(list(asked), Ground(RUN, "image", {}, ROLES, {}))
+    nodes = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in made.pods}
+    assert nodes == {"changes-1": ROLES[Role.ENDPOINT_NODE], "changes-elsewhere": ROLES[Role.BARE_NODE]}
+
+
+def test_a_service_with_a_cluster_ip_alone_follows_its_internal_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    asked = [(At.OWN_CLUSTER_IP, TCP_NEW, Family.IPV4)]
+    driver = driven(monkeypatch, "internal-policy", world, asked, client="pod-on-endpoint-node")
+    shut = driver.seen.stages[1]
+    assert shut.at((At.CLUSTER_IP, "tcp-new", Family.IPV4)).pods == ()
+    assert shut.at((At.OWN_CLUSTER_IP, "tcp-new", Family.IPV4)).pods == Pods.FIRST.names
+    policies = [body["spec"]["internalTrafficPolicy"] for _, _, body in world.requests]
+    assert policies == ["Local", "Cluster"]
+
+
 SPECS = {
     Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
     Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
@@ -245,6 +266,8 @@ SPECS = {
     Do.AFFINITY_OFF: {"sessionAffinity": "None", "sessionAffinityConfig": None},
     Do.ADMIT_OTHERS: {"loadBalancerSourceRanges": ["192.0.2.0/24", "2001:db8::/32"]},
     Do.ADMIT_ALL: {"loadBalancerSourceRanges": None},
+    Do.INTERNAL_LOCAL: {"internalTrafficPolicy": "Local"},
+    Do.INTERNAL_CLUSTER: {"internalTrafficPolicy": "Cluster"},
 }
 
 

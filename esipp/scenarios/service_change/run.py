@@ -229,6 +229,8 @@ class Driver:
                 self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
             ),
             Do.SHARE_PORT: self._share_port,
+            Do.INTERNAL_LOCAL: partial(self._update, internalTrafficPolicy="Local"),
+            Do.INTERNAL_CLUSTER: partial(self._update, internalTrafficPolicy="Cluster"),
             Do.AFFINITY_ON: partial(self._update, sessionAffinity="ClientIP"),
             Do.AFFINITY_BRIEF: partial(
                 self._update,

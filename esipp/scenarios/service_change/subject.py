@@ -81,13 +81,16 @@ class At(StrEnum):
 
 
 class Pods(StrEnum):
-    """Which pods a Service selects, by a label of its own each. All run on the endpoint node."""
+    """Which pods a Service selects, by a label of its own each. All run on the endpoint node, but the one elsewhere:
+    it runs on the bare node.
+    """
 
     NONE = "none"
     FIRST = "first"
     SECOND = "second"
     ALL = "all"
     FIFTY = "fifty"
+    ELSEWHERE = "elsewhere"
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
@@ -123,6 +126,8 @@ class Do(StrEnum):
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
+    INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
+    INTERNAL_CLUSTER = "gets internalTrafficPolicy Cluster"
     AFFINITY_ON = "gets the affinity ClientIP"
     AFFINITY_BRIEF = "gets the affinity ClientIP with a timeout of 2 s"
     AFFINITY_MINUTE = "gets the affinity ClientIP with a timeout of a minute"
