@@ -276,8 +276,8 @@ SPECS = (
         BALANCERS,
         "should be able to switch session affinity for LoadBalancer service with Local traffic policy",
         "Affinity switched off and on is followed, by VIP, under Local.",
-        ("changes.affinity.endpoint-node.tcp-new",),
-        "Ours asks at nodePorts and the ClusterIP, and replaces the endpoints meanwhile, too.",
+        ("changes.affinity-local.vip.tcp-new",),
+        "Ours replaces the endpoints meanwhile, too.",
         lasting=True,
     ),
     Spec(
@@ -333,8 +333,8 @@ SPECS = (
         BALANCERS,
         "should be able to preserve UDP traffic when server pod cycles for a LoadBalancer service on different nodes",
         "One UDP socket outside reaches the second pod, on another node, after the first is gone.",
-        ("convergence.default.ipv4.",),
-        "We time it by TCP; by UDP we ask from one socket while pods stay.",
+        ("changes.moved.endpoint-node.udp-socket", "changes.moved.bare-node.udp-socket"),
+        "Ours asks at the nodePorts of both nodes: one gets the endpoint, the other loses it.",
         once=True,
     ),
     Spec(
@@ -350,8 +350,7 @@ SPECS = (
         "should be able to preserve UDP traffic when server pod cycles for a ClusterIP service with "
         "InternalTrafficPolicy set to Local",
         "One UDP socket reaches the second pod of its node by ClusterIP after the first is gone.",
-        ("changes.replaced.clusterip.udp-socket",),
-        "Ours is under internalTrafficPolicy Cluster, from another node.",
+        ("changes.replaced-local.clusterip-on-endpoint-node.udp-socket",),
         once=True,
     ),
     Spec(
