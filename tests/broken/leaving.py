@@ -1,4 +1,4 @@
-"""Breaks that begin once a pod terminates."""
+"""Breaks that begin once a pod terminates or is gone."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from tests.broken.policy_changes import in_background, set_up_run, states_of
 def dropping_once_it_leaves(
     service: str, pod: str, there: Callable[[Nodes], tuple[str, ...]] = lambda _: ()
 ) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Nodes drop what comes to a Service's nodePorts as soon as its pod terminates.
+    """Nodes drop what comes to a Service's nodePorts as soon as its pod terminates, or is gone without grace.
 
     Args:
         service, pod: their names.
@@ -36,9 +36,10 @@ def dropping_once_it_leaves(
                 return
             for state in states_of(nodes, f"/api/v1/namespaces/{live.namespace}/pods/{pod}", ended):
                 if state["metadata"].get("deletionTimestamp"):
-                    stack.enter_context(nodes.rules(*rules(live)))
-                    placed.at = time.time()
-                    return
+                    break
+            if not ended.is_set():
+                stack.enter_context(nodes.rules(*rules(live)))
+                placed.at = time.time()
 
         with stack, in_background(work):
             yield placed

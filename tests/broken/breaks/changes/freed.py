@@ -55,6 +55,10 @@ def goes_on(port: dict[str, int], address: str, target: int, nodes: Nodes) -> It
     yield from others
 
 
+def stays_at_its_node(port: dict[str, int], address: str, target: int, nodes: Nodes) -> Iterator[Rule]:
+    yield from handed_on(port, address, target, True, (nodes.roles[Role.ENDPOINT_NODE],))
+
+
 def of_the_node(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Datagrams that pods send to ClusterIPs go on to the pod of before, on the endpoint node."""
 
@@ -129,6 +133,40 @@ BREAKS = (
         fixed=True,
     ),
     Break(
+        "heir-gets-a-node-port-that-serves-the-pod-of-before",
+        Group.CHANGES,
+        "nodes keep the rule of a deleted Service's nodePort, also once another Service has that nodePort",
+        RunOptions(("changes",), ("changes.taken-over.", "changes.replaced.")),
+        at_ports_of("taken-over", "TCP", lives_on),
+        at_node_ports("taken-over", Reuse.NEW, protocol="TCP"),
+        names="keeps the rules of a deleted Service|does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "node-port-of-a-retyped-service-lives-on",
+        Group.CHANGES,
+        "nodes go on serving the nodePort of a Service that became a ClusterIP Service, over TCP",
+        run_of("retyped"),
+        at_ports_of("retyped", "TCP", lives_on),
+        at_node_ports("retyped", Reuse.NEW, protocol="TCP", claims=(Claim.GONE,)),
+        names="keeps the rules of a deleted Service",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "sctp-goes-on-to-a-replaced-pod",
+        Group.CHANGES,
+        "nodes go on sending all that comes to an SCTP nodePort to the pod that was replaced",
+        run_of("replaced"),
+        at_ports_of("replaced", "SCTP", lives_on),
+        of_stream("replaced", "sctp-new", claims=(Claim.SERVED, Claim.GONE)),
+        names="keeps the rules of a deleted Service|does not follow a change",
+        may=of_stream("replaced", "sctp-port", claims=(Claim.SERVED, Claim.GONE)),
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
         "used-ports-go-on-to-a-replaced-pod",
         Group.CHANGES,
         "nodes send new connections from a source port that was used before to the pod that was replaced",
@@ -136,6 +174,40 @@ BREAKS = (
         at_ports_of("replaced", "TCP", goes_on),
         of_stream("replaced", "tcp-port", claims=(Claim.SERVED, Claim.GONE), at=AT_NODES),
         names="connection tracking still",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "used-ports-go-on-to-the-node-of-before",
+        Group.CHANGES,
+        "nodes send new connections from a source port that was used before to the endpoint of before, on another node",
+        run_of("moved"),
+        at_ports_of("moved", "TCP", goes_on),
+        of_stream("moved", "tcp-port", claims=(Claim.SERVED, Claim.GONE), at=AT_NODES),
+        names="connection tracking still",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "socket-goes-on-to-the-node-of-before",
+        Group.CHANGES,
+        "nodes go on sending datagrams from a socket that is in use to the endpoint of before, on another node",
+        run_of("moved"),
+        at_ports_of("moved", "UDP", goes_on),
+        at_node_ports("moved", Reuse.ONE_SOCKET, protocol="UDP"),
+        names="connection tracking still",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "node-serves-the-endpoint-that-it-had",
+        Group.CHANGES,
+        "the node of a Local Service's only endpoint goes on sending TCP connections to it when the endpoint is on "
+        "another node",
+        run_of("moved-local"),
+        at_ports_of("moved-local", "TCP", stays_at_its_node),
+        of_stream("moved-local", "tcp-new", claims=(Claim.GONE,)),
+        names="keeps the rules of a deleted Service|connection tracking still",
         at_once=False,
         scoped=True,
     ),

@@ -14,7 +14,7 @@ from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, Pods, ServiceChange
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import AT_NODES, SEEN_BEFORE, at_node_ports, lives_on, of_stream, run_of
-from tests.broken.matching import AT_THE_NODE, DROP, to_port, vips
+from tests.broken.matching import AT_THE_NODE, DROP, hands_to, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import in_background, set_up_run, states_of
 
@@ -22,8 +22,10 @@ Make = Callable[[Nodes, Live, Json], Iterator[Rule]]
 """The rules, from the Service as it is after the change."""
 
 
-def once(event: str, changed: Callable[[Json], bool], make: Make) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Rules from the moment on at which an event's Service is as ``changed`` says."""
+def once(
+    event: str, changed: Callable[[Json], bool], make: Make, until: Callable[[Json], bool] | None = None
+) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """Rules from the moment on at which an event's Service is as ``changed`` says, until it is as ``until`` says."""
     name = f"changes-{event}"
 
     @contextmanager
@@ -35,9 +37,13 @@ def once(event: str, changed: Callable[[Json], bool], make: Make) -> Callable[[N
             if live is None:
                 return
             for service in states_of(nodes, f"/api/v1/namespaces/{live.namespace}/services/{name}", ended):
-                if changed(service):
+                if placed.at and until is not None and until(service):
+                    stack.close()
+                    return
+                if not placed.at and changed(service):
                     stack.enter_context(nodes.rules(*make(nodes, live, service)))
                     placed.at = time.time()
+                if placed.at and until is None:
                     return
 
         with stack, in_background(work):
@@ -95,16 +101,54 @@ def dropped_at_used_ports(nodes: Nodes, live: Live, service: Json) -> Iterator[R
             yield from (Rule(family, "PREROUTING", words, (), "mangle") for family in Family)
 
 
-def in_turn(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
-    """Connections to nodePorts go to the pods in turn, whoever makes them."""
+def turns(live: Live) -> Iterator[tuple[Live, tuple[str, ...]]]:
+    """Each of five pods, and which connections it gets if the rules of the later ones come first."""
     chosen = [pod for pod in live.pods if pod["metadata"]["name"] in Pods.ALL.names]
     for at, pod in enumerate(chosen):
-        turns = ("--match", "statistic", "--mode", "nth", "--packet", "0", "--every", str(at + 1))
-        for port, address, _, target in Live(live.run, [pod], live.services).targets(service):
+        words = ("--match", "statistic", "--mode", "nth", "--packet", "0", "--every", str(at + 1))
+        yield Live(live.run, [pod], live.services), words
+
+
+def in_turn(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """Connections to nodePorts go to the pods in turn, whoever makes them."""
+    for one, words in turns(live):
+        for port, address, _, target in one.targets(service):
             if port["protocol"] == "TCP":
                 first, *others = lives_on(port, address, target, nodes)
-                yield replace(first, words=(*to_port(port, port["nodePort"]), *turns, *first.words[4:]))
+                yield replace(first, words=(*to_port(port, port["nodePort"]), *words, *first.words[4:]))
                 yield from others
+
+
+def in_turn_everywhere(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """The same, and connections to VIPs."""
+    yield from in_turn(nodes, live, service)
+    for one, words in turns(live):
+        for port, address, _, target in one.targets(service):
+            for vip in (each for each in vips(service) if family_of(each) is family_of(address)):
+                matched = (*to_port(port), "--destination", vip, *words)
+                yield Rule(family_of(vip), "PREROUTING", (*matched, *hands_to(address, target)))
+
+
+def has_internal_policy(service: Json) -> bool:
+    """Whether a Service has internalTrafficPolicy Local by now."""
+    return bool(service["spec"].get("internalTrafficPolicy") == "Local")
+
+
+def at_cluster_ips(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """The bare node sends what its pods send to ClusterIPs to the pod on another node."""
+    for port, address, _, target in live.targets(service):
+        for own in (each for each in service["spec"]["clusterIPs"] if family_of(each) is family_of(address)):
+            words = ("--destination", own, *to_port(port), *hands_to(address, target))
+            yield Rule(family_of(own), "PREROUTING", words, (nodes.bare,))
+
+
+def dropped_at_the_bare_node(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    yield from (replace(rule, nodes=(nodes.bare,)) for rule in dropped_at_node_ports(nodes, live, service))
+
+
+def has_affinity(service: Json) -> bool:
+    """Whether a Service has an affinity by now."""
+    return bool(service["spec"]["sessionAffinity"] == "ClientIP")
 
 
 def cut_off_from_vips(nodes: Nodes, _: Live, service: Json) -> Iterator[Rule]:
@@ -207,6 +251,63 @@ BREAKS = (
         RunOptions(("changes",), ("changes.source-ranges.", "changes.replaced.")),
         lambda nodes: once("source-ranges", after_many_ranges(), dropped_at_vips)(nodes),
         served("source-ranges", At.VIP),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "affinity-ignored-once-it-is-on",
+        Group.CHANGES,
+        "nodes send a client's connections to the pods in turn, although the Service got an affinity meanwhile",
+        RunOptions(("changes",), ("changes.affinity.", "changes.replaced.")),
+        once("affinity", has_affinity, in_turn),
+        of_stream("affinity", "tcp-new", claims=(Claim.STICKY, Claim.SERVED, Claim.GONE), at=AT_NODES),
+        names="ignore sessionAffinity|connection tracking still",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "affinity-ignored-once-it-is-on-at-vips",
+        Group.CHANGES,
+        "nodes send a client's connections, also those to a VIP, to the pods in turn, although the Local Service got "
+        "an affinity meanwhile",
+        RunOptions(("changes",), ("changes.affinity-local.", "changes.replaced.")),
+        once("affinity-local", has_affinity, in_turn_everywhere),
+        of_stream("affinity-local", "tcp-new", claims=(Claim.STICKY, Claim.SERVED, Claim.GONE)),
+        names="ignore sessionAffinity|connection tracking still",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "internal-policy-not-followed",
+        Group.CHANGES,
+        "a node without endpoints goes on sending its pods to a ClusterIP's endpoint elsewhere when "
+        "internalTrafficPolicy becomes Local",
+        run_of("internal-policy"),
+        once("internal-policy", has_internal_policy, at_cluster_ips),
+        of_stream("internal-policy", "tcp-new", "udp-new", claims=(Claim.GONE,)),
+        names="keeps the rules of a deleted Service",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "endpoint-not-served-where-it-has-come",
+        Group.CHANGES,
+        "a node does not serve the nodePort of a Local Service whose only endpoint has come to it",
+        run_of("moved-local"),
+        once("moved-local", selects(Pods.ELSEWHERE), dropped_at_the_bare_node),
+        served("moved-local", At.BARE_NODE),
+        names="does not follow a change",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "udp-vip-not-served-again-after-no-endpoints",
+        Group.CHANGES,
+        "nodes drop the datagrams that come to the VIP of a Service that has an endpoint again after it had none",
+        run_of("vip-udp"),
+        once("vip-udp", selects(Pods.SECOND), dropped_at_vips),
+        served("vip-udp", At.VIP),
         names="does not follow a change",
         at_once=False,
         scoped=True,
