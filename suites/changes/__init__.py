@@ -16,5 +16,5 @@ VERSIONS: Rules = (
     # the first version whose kube-proxy does so by default (KubeProxyDrainingTerminatingNodes)
     ({"event": "unwanted-node", "claim": "status"}, Need("1.30", KEP_3836)),
     # a load balancer class without a controller
-    *(({"event": event}, CLASSES) for event in ("retyped", "proxy-sick")),
+    *(({"event": event}, CLASSES) for event in ("retyped", "retyped-otherwise", "proxy-sick")),
 )

@@ -105,13 +105,15 @@ KNOWN = {
     ("proxy-sick", Protocol.UDP): _stale(
         "UDP flows to an endpoint that was removed while it could not write its rules", STALE_AFTER_FAILURE
     ),
-    ("retyped", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
+    **{
+        (name, Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED)
+        for name in ("retyped", "retyped-otherwise", "one-node-port")
+    },
     ("vip-udp", Protocol.UDP): _stale(
         "UDP flows to a Service that has lost all its endpoints or is deleted",
         STALE_WITHOUT_ENDPOINTS,
         STALE_OF_DELETED,
     ),
-    ("one-node-port", Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED),
     **{(event.name, Protocol.SCTP): _stale("SCTP associations", SCTP_KEPT, SCTP_NOT_FLUSHED) for event in EVENTS},
 }
 """Known defects of kube-proxy, by event and protocol."""
@@ -218,7 +220,7 @@ ABOUT = {
     "affinity-held": (API_AFFINITY_TIMEOUT,),
     "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
     "vip-retyped": (API_TYPE,),
-    "retyped": (API_NODE_PORT,),
+    **dict.fromkeys(("retyped", "retyped-otherwise"), (API_NODE_PORT,)),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),

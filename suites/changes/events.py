@@ -237,6 +237,20 @@ EVENTS = (
         ),
     ),
     Event(
+        "retyped-otherwise",
+        "While a LoadBalancer Service becomes a NodePort Service, then a ClusterIP Service, then a NodePort Service "
+        "with the same nodePorts, and then a LoadBalancer Service again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.TO_NODE_PORT, Pods.FIRST),
+            Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_NODE_PORT),
+            Change(Do.TO_NODE_PORT, Pods.FIRST),
+            Change(Do.TO_LOAD_BALANCER, Pods.FIRST),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        unserved=True,
+    ),
+    Event(
         "one-node-port",
         "While the UDP port of a Service gets the same nodePort as its TCP port",
         (
@@ -468,6 +482,7 @@ ENTRIES = {
     At.SHARED_PORT: "the nodePort of the Service's TCP port",
     At.CLUSTER_IP: "the ClusterIP",
     At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
+    At.CLUSTER_IP_FROM_NODE: "the ClusterIP, from a host process",
     At.VIP: "the VIP",
     At.VIP_FROM_NODE: "the VIP from a node",
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
@@ -480,11 +495,12 @@ MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
 
 USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
-    "replaced": (*USUAL, At.SMALL_MTU, At.OUT),
+    "replaced": (*USUAL, At.CLUSTER_IP_FROM_NODE, At.SMALL_MTU, At.OUT),
+    "moved": (*USUAL, At.CLUSTER_IP_FROM_NODE),
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
     **dict.fromkeys(("terminating-local", "replaced-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)),
-    "retyped": (*USUAL, *MORE_NODES),
+    **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
@@ -519,6 +535,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return _why_not_there(event, at)
     if (stream is LARGE) is not (at is At.SMALL_MTU):
         return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
+    if at is At.CLUSTER_IP_FROM_NODE and stream is TCP_PORT:
+        return "the node itself listens at some of these ports"
     if at is At.OUT and stream not in (UDP_NEW, UDP_SOCKET):
         return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS:
@@ -554,6 +572,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     if stream.protocol is Protocol.SCTP:
         if event.name not in OF_SCTP:
             return "other events show what happens to SCTP's connection tracking entries"
+        if at is At.CLUSTER_IP_FROM_NODE:
+            return "nodePorts show how a node treats SCTP"
         if at is At.CLUSTER_IP:
             return "SCTP needs raw sockets, which client pods do not have"
         if at in MORE_NODES:
@@ -577,6 +597,8 @@ def _why_not_there(event: Event, at: At) -> str:
         return "what a path with a smaller MTU needs of a node does not depend on the event"
     if at is At.VIP_FROM_NODE:
         return "only source ranges tell nodes from others"
+    if at is At.CLUSTER_IP_FROM_NODE:
+        return "two events show whether a node treats its own processes as it treats pods"
     if event.announced:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
     if event.kind is ServiceType.CLUSTER_IP:

@@ -284,6 +284,9 @@ def test_what_each_change_of_a_service_asks_for(monkeypatch: pytest.MonkeyPatch)
     driver._does[Do.TO_LOAD_BALANCER](changes[Do.TO_LOAD_BALANCER])
     spec = world.requests[-1][2]["spec"]
     assert (spec["type"], [port["nodePort"] for port in spec["ports"]]) == ("LoadBalancer", [31000, 31001])
+    driver._does[Do.TO_NODE_PORT](changes[Do.TO_NODE_PORT])
+    spec = world.requests[-1][2]["spec"]
+    assert (spec["type"], [port["nodePort"] for port in spec["ports"]]) == ("NodePort", [31000, 31001])
     driver._does[Do.SHARE_PORT](changes[Do.SHARE_PORT])
     spec = world.requests[-1][2]["spec"]
     assert [(port["protocol"], port["nodePort"]) for port in spec["ports"]] == [("TCP", 31000), ("UDP", 31000)]

@@ -225,6 +225,7 @@ class Driver:
             Do.CREATE_AGAIN: lambda change: self._create(self._name, change),
             Do.TAKE_OVER: self._take_over,
             Do.TO_CLUSTER_IP: partial(self._update, type="ClusterIP", loadBalancerClass=None),
+            Do.TO_NODE_PORT: partial(self._update, type="NodePort", loadBalancerClass=None, ports=self._spec["ports"]),
             Do.TO_LOAD_BALANCER: partial(
                 self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
             ),

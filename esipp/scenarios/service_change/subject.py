@@ -25,7 +25,7 @@ INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 """The client that dials ClusterIPs."""
 
 ON_NODE = Client("host-on-bare-node", Vantage.NODE, Role.BARE_NODE)
-"""The host process that dials VIPs."""
+"""The host process that dials VIPs and ClusterIPs."""
 
 ROUTED = Client(BEHIND_ROUTER, Vantage.OUTSIDE)
 """The client in another subnet, to which the way has a smaller MTU than the nodes' network."""
@@ -37,10 +37,11 @@ BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
 class At(StrEnum):
     """What is dialled: the nodePort of one node, the ClusterIP, or the VIP. Only ClusterIPs are dialled by pods.
 
-    ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too. ``vip-from-bare-node`` is the VIP,
-    dialled by a host process. ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client
-    whose answers pass a route with a smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod
-    dials the control listener of another node, from the source port that is the Service's nodePort.
+    ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too. ``vip-from-bare-node`` and
+    ``clusterip-from-bare-node`` are the VIP and the ClusterIP, dialled by a host process.
+    ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client whose answers pass a route with a
+    smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod dials the control listener of another
+    node, from the source port that is the Service's nodePort.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -49,6 +50,7 @@ class At(StrEnum):
     CONTROL_PLANE = "control-plane"
     CLUSTER_IP = "clusterip"
     OWN_CLUSTER_IP = "clusterip-on-endpoint-node"
+    CLUSTER_IP_FROM_NODE = "clusterip-from-bare-node"
     SHARED_PORT = "shared-node-port"
     VIP = "vip"
     VIP_FROM_NODE = "vip-from-bare-node"
@@ -61,11 +63,16 @@ class At(StrEnum):
         return self in (At.VIP, At.VIP_FROM_NODE)
 
     @property
+    def is_cluster_ip(self) -> bool:
+        """Return whether a ClusterIP is dialled."""
+        return self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE)
+
+    @property
     def role(self) -> Role | None:
         """Return the node whose nodePort is dialled; None for any other address."""
         if self in (At.SHARED_PORT, At.SMALL_MTU):
             return Role.ENDPOINT_NODE if self is At.SHARED_PORT else Role.BARE_NODE
-        return None if self.is_vip or self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.OUT) else Role(self.value)
+        return None if self.is_vip or self.is_cluster_ip or self is At.OUT else Role(self.value)
 
     @property
     def client(self) -> Client:
@@ -74,6 +81,7 @@ class At(StrEnum):
             At.CLUSTER_IP: INSIDE,
             At.OUT: INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
+            At.CLUSTER_IP_FROM_NODE: ON_NODE,
             At.VIP_FROM_NODE: ON_NODE,
             At.SMALL_MTU: ROUTED,
         }
@@ -124,6 +132,7 @@ class Do(StrEnum):
     CREATE_AGAIN = "is created again, with its nodePorts and ClusterIPs"
     TAKE_OVER = "is deleted, and another Service gets its nodePorts and ClusterIPs"
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
+    TO_NODE_PORT = "becomes a NodePort Service with the same nodePorts"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
     INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
@@ -314,7 +323,7 @@ class ServiceChange(Subject):
         """Return the type of the Service, as it is dialled."""
         if self.at.is_vip:
             return Profile.LOAD_BALANCER
-        return Profile.CLUSTER_IP if self.at in (At.CLUSTER_IP, At.OWN_CLUSTER_IP) else Profile.NODE_PORT
+        return Profile.CLUSTER_IP if self.at.is_cluster_ip else Profile.NODE_PORT
 
     @property
     def balanced(self) -> frozenset[str]:

@@ -112,7 +112,7 @@ def at_node_ports(
         if not is_about(check, ServiceChange):
             return False
         subject = check.subject
-        own = subject.event.name == event and subject.at is not At.CLUSTER_IP
+        own = subject.event.name == event and subject.at.role is not None
         sent = subject.stream.reuse in reuse and subject.stream.protocol.value == protocol
         return own and sent and subject.claim in claims
 
@@ -143,16 +143,19 @@ BREAKS = (
         at_once=False,
         scoped=True,
     ),
-    Break(
-        "node-port-of-a-retyped-service-lives-on",
-        Group.CHANGES,
-        "nodes go on serving the nodePort of a Service that became a ClusterIP Service, over TCP",
-        run_of("retyped"),
-        at_ports_of("retyped", "TCP", lives_on),
-        at_node_ports("retyped", Reuse.NEW, protocol="TCP", claims=(Claim.GONE,)),
-        names="keeps the rules of a deleted Service",
-        at_once=False,
-        scoped=True,
+    *(
+        Break(
+            f"node-port-of-a-retyped-{kind}-service-lives-on",
+            Group.CHANGES,
+            f"nodes go on serving the nodePort of a Service of type {kind} that became a ClusterIP Service, over TCP",
+            run_of(event),
+            at_ports_of(event, "TCP", lives_on),
+            at_node_ports(event, Reuse.NEW, protocol="TCP", claims=(Claim.GONE,)),
+            names="keeps the rules of a deleted Service",
+            at_once=False,
+            scoped=True,
+        )
+        for kind, event in (("nodeport", "retyped"), ("loadbalancer", "retyped-otherwise"))
     ),
     Break(
         "sctp-goes-on-to-a-replaced-pod",
