@@ -271,6 +271,18 @@ CILIUM_SCOPES = Reference(
     f"{GITHUB}/{_CILIUM}/tree/v1.18.6/pkg/loadbalancer/reflectors",
 )
 CILIUM_STALE_BACKEND = issue(_CILIUM, 27726, "N/S loadbalancing: Connect to stale backend in long lived TCP connection")
+CILIUM_NAMESAKES = issue(
+    _CILIUM,
+    43619,
+    "BUG: Removing endpoint from Service A cause requests to Service B fail if the name of Service A is the prefix of "
+    "Service B",
+)
+CILIUM_NAMESAKES_FIX = issue(
+    _CILIUM,
+    43620,
+    "loadbalancer: Fix GetInstancesOfService to avoid removing endpoint from Service A cause requests to Service B "
+    "fail if the name of Service A is the prefix of Service B",
+)
 CILIUM_SMALL_MTU = issue(_CILIUM, 34380, "Communication from world with lower MTU is failing to LoadBalancer services")
 CILIUM_SMALL_MTU_FIX = issue(_CILIUM, 46993, 'Handle "fragmentation needed" / "packet too big" for Layer 4 Services')
 CILIUM_NODE_CLEANUP = issue(_CILIUM, 7628, "node/store: delete ipcache entries for node events")

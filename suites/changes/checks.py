@@ -12,6 +12,7 @@ from esipp.checks.stream import Reuse, StreamKind
 from esipp.scenarios.service_change.subject import (
     AFFINE,
     LARGE_LOST,
+    NAMESAKE_LOST,
     OWN_NODE_GONE,
     STALE,
     At,
@@ -151,6 +152,18 @@ FORGOTTEN_NODE = KnownDifference(
     evidence="The client's own node is the one whose object was deleted, and requests are lost only until 5 s after "
     "the object was back. Clients elsewhere lose none.",
     hides="The client's node may lose requests for another reason during that time.",
+)
+TAKEN_FOR_ONE = KnownDifference(
+    when=(("service-proxy", "cilium"),),
+    covers=NAMESAKE_LOST,
+    reason="when a Service loses an endpoint, Cilium takes it away from all Services of the namespace whose names "
+    "begin with that Service's name",
+    references=(CILIUM_NAMESAKES, CILIUM_NAMESAKES_FIX),
+    before="cilium.version 1.19",
+    nature=Nature.DEFECT,
+    evidence="The endpoint answered until the other Service had lost it, and from then on nobody answered. The "
+    "EndpointSlices of this Service do not change meanwhile.",
+    hides="Cilium may lose the endpoint at that time for another reason.",
 )
 LARGE_DROPPED = KnownDifference(
     when=(("service-proxy", "cilium"),),
@@ -311,6 +324,8 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
         change.disruption is Disruption.NODE_DELETED and change.node is at.client.role for change in event.changes
     ):
         differences += (FORGOTTEN_NODE,)
+    if event.name == "namesake":
+        differences += (TAKEN_FOR_ONE,)
     return (*differences, *((LARGE_DROPPED,) if at is At.SMALL_MTU else ()))
 
 

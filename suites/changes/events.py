@@ -98,6 +98,15 @@ EVENTS = (
         internal=TrafficPolicy.LOCAL,
     ),
     Event(
+        "namesake",
+        "While another Service, with the same endpoint and the beginning of this one's name, gets and loses it",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.NAMESAKE, Pods.FIRST),
+            Change(Do.NAMESAKE_LEAVES, Pods.FIRST, lasts=5.0),
+        ),
+    ),
+    Event(
         "deleted",
         "While a Service is deleted and created again with its nodePorts and ClusterIPs, for another pod",
         (
@@ -557,6 +566,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "a quick stream meets fifty pods in time" if stream is not TCP_FAST else "few pods are met by a slow one"
     if event.name == "finalizer" and stream is not TCP_NEW:
         return "a Service that is deleted without a finalizer shows it"
+    if event.name == "namesake" and stream in KEEPING:
+        return "its endpoint stays: new flows show whether nodes know it"
     if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
         return "other events show what a used port meets"
     if event.name == "internal-policy" and stream in KEEPING:

@@ -145,6 +145,45 @@ def test_a_client_that_its_affinity_keeps_at_the_pod_of_before_is_known_of_ciliu
     )
 
 
+def namesake_shows(answered: str = "") -> ServiceChangeEvidence:
+    """New connections while another Service loses the pods of this one: a pod answers them, or nobody."""
+    seen = World().seen("namesake")
+    event, asked = seen.events["namesake"], (At.BARE_NODE, "tcp-new", Family.IPV4)
+    began = event.of_stages(asked)[2].stage.accepted
+    made = [
+        sample
+        if sample.started < began
+        else sample._replace(pod=answered)
+        if answered
+        else Sample(sample.seq, sample.started, sample.started + 1.0, "timeout")
+        for sample in event.streams[asked].samples
+    ]
+    event.streams[asked] = frozen(Stream(" ".join(asked), SPACING, made))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("facts", "answered", "status"),
+    [
+        ({**CILIUM, "cilium.version": "1.18.6"}, "", Status.KNOWN),
+        ({**CILIUM, "cilium.version": "1.18.6"}, "a-stranger", Status.FAIL),
+        ({**CILIUM, "cilium.version": "1.19.0"}, "", Status.FAIL),
+        (KUBE_PROXY, "", Status.FAIL),
+    ],
+)
+def test_an_endpoint_that_is_lost_with_a_namesake_is_known_of_some_versions_of_cilium(
+    facts: dict[str, str], answered: str, status: Status
+) -> None:
+    found = verdicts(namesake_shows(answered), facts, of="namesake")
+    assert found["changes.namesake.bare-node.tcp-new.ipv4.served"].status is status
+    assert found["changes.namesake.endpoint-node.tcp-new.ipv4.served"].status is Status.PASS
+
+
+def test_no_service_name_begins_another_one() -> None:
+    names = [event.service for event in EVENTS]
+    assert not [one for one in names for other in names if one != other and other.startswith(one)]
+
+
 def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> None:
     found = statuses(World(keeps=frozenset({"udp-socket"})), CILIUM)
     assert those(found, Status.KNOWN) >= matching("*.scaled-to-zero.*.udp-socket.*.served") != set()

@@ -22,7 +22,7 @@ from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import objects, service
 from esipp.scenarios.service_change.run import Driver, off_beat
-from esipp.scenarios.service_change.subject import At, Do, Pods
+from esipp.scenarios.service_change.subject import At, Do, Pods, service_of
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
@@ -71,7 +71,7 @@ class World:
         self.requests.append(("delete", path, None))
         if self.refused_at == "delete":
             raise ApiError(500, "InternalError", self.refuses, f"DELETE {path}")
-        if not path.endswith("/changes-finalizer"):
+        if not path.endswith(f"/{service_of('finalizer')}"):
             self.changes.append((self.now, ()))
 
     def create(self, path: str, manifest: dict[str, Any]) -> None:
@@ -296,6 +296,17 @@ def test_what_each_change_of_a_service_asks_for(monkeypatch: pytest.MonkeyPatch)
     assert {*driver._does} == {*Do} - {Do.CREATE}
 
 
+def test_a_namesake_gets_the_pods_and_loses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "namesake", world)
+    (_, _, made), (verb, path, emptied) = world.requests
+    assert driver.event.service.startswith(made["metadata"]["name"])
+    assert made["spec"]["selector"] == {"esipp.dev/run": RUN, "esipp.dev/changes-first": "yes"}
+    assert not [port for port in made["spec"]["ports"] if "nodePort" in port]
+    assert (verb, path.rpartition("/")[2]) == ("patch", made["metadata"]["name"])
+    assert [key for key, value in emptied["spec"]["selector"].items() if value == "yes"] == ["esipp.dev/changes-none"]
+
+
 def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(lambda name: 1e9 if "udp-socket" in name else 0.3)
     driver = driven(monkeypatch, "deleted", world)
@@ -305,11 +316,11 @@ def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.
 
 
 def test_a_service_is_created_again_with_its_addresses_and_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, again in (("deleted", "changes-deleted"), ("taken-over", "changes-taken-over-heir")):
+    for name, again in (("deleted", service_of("deleted")), ("taken-over", f"heir-of-{service_of('taken-over')}")):
         world = World()
         driven(monkeypatch, name, world)
         (_, gone, _), (_, _, made) = world.requests
-        assert gone.endswith(f"/services/changes-{name}")
+        assert gone.endswith(f"/services/{service_of(name)}")
         assert made["metadata"]["name"] == again
         assert made["spec"]["clusterIPs"] == ["10.96.0.7"]
         assert {port["protocol"]: port["nodePort"] for port in made["spec"]["ports"]} == {"TCP": 31000, "UDP": 31001}
@@ -329,7 +340,7 @@ def test_a_finalizer_is_removed_whatever_breaks_the_event_off(monkeypatch: pytes
     world = World(refuses="the API server is gone", refused_at="delete")
     with pytest.raises(ApiError):
         driven(monkeypatch, "finalizer", world)
-    assert world.requests[-1][1].endswith("/changes-finalizer")
+    assert world.requests[-1][1].endswith(f"/{service_of('finalizer')}")
 
 
 TAKEN = "Service is invalid: spec.ports[0].nodePort: Invalid value: 31000: provided port is already allocated"

@@ -32,9 +32,11 @@ from esipp.scenarios.service_change.subject import (
     AFFINE,
     AFFINITY_SECONDS,
     LARGE_LOST,
+    NAMESAKE_LOST,
     OWN_NODE_GONE,
     STALE,
     Claim,
+    Do,
     ServiceChange,
     ServiceChangeCheck,
 )
@@ -206,6 +208,8 @@ def _shown(case: _Case, each: InStage, until: float) -> str:
     for 30.1 s by then (kind-iptables, 2026-11-27).
     """
     subject = case.subject
+    if subject.event.changes[case.number_of(each)].do is Do.NAMESAKE_LEAVES:
+        return _namesake_lost(case, each)
     if subject.compared is None:
         return _affine(case, each)
     compared = case.compared(each)
@@ -226,6 +230,13 @@ def _affine(case: _Case, each: InStage) -> str:
         return ""
     before, now = ({sample.pod for sample in one.samples[-LAST:] if sample.answered} for one in (own[at - 1], each))
     return AFFINE if len(now) == 1 and now == before and not now & {*each.stage.pods} else ""
+
+
+def _namesake_lost(case: _Case, each: InStage) -> str:
+    """The evidence that endpoints answered until another Service lost them, and that nobody answers now."""
+    before = case.stages[case.number_of(each) - 1]
+    was_served = steady(before, served(before.stage)) is not None
+    return NAMESAKE_LOST if was_served and not any(sample.answered for sample in each.samples[-LAST:]) else ""
 
 
 def _refused(case: _Case) -> Decision:

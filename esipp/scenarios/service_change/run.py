@@ -41,11 +41,13 @@ from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     INSIDE,
     MINUTE,
+    NAMED,
     At,
     Change,
     Do,
     Event,
     Health,
+    Pods,
     ServiceChange,
     again,
 )
@@ -229,6 +231,8 @@ class Driver:
             Do.TO_LOAD_BALANCER: partial(
                 self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
             ),
+            Do.NAMESAKE: self._add_namesake,
+            Do.NAMESAKE_LEAVES: self._empty_namesake,
             Do.SHARE_PORT: self._share_port,
             Do.INTERNAL_LOCAL: partial(self._update, internalTrafficPolicy="Local"),
             Do.INTERNAL_CLUSTER: partial(self._update, internalTrafficPolicy="Cluster"),
@@ -315,7 +319,23 @@ class Driver:
 
     def _take_over(self, change: Change) -> None:
         self._delete(change)
-        self._create(f"{self._name}-heir", change)
+        self._create(f"heir-of-{self._name}", change)
+
+    @property
+    def _namesake(self) -> str:
+        """The other Service: its name is the beginning of this one's."""
+        return self.event.service.removesuffix(NAMED)
+
+    def _add_namesake(self, change: Change) -> None:
+        ports = [{key: port[key] for key in ("name", "protocol", "port", "targetPort")} for port in self._spec["ports"]]
+        pods = {key: value for key, value in selector(self.testbed.run, change.pods).items() if value}
+        labels = self.testbed.services[self.event.service]["metadata"]["labels"]
+        made = {"metadata": {"name": self._namesake, "labels": labels}, "spec": {"selector": pods, "ports": ports}}
+        self.testbed.cluster.create(self._path(), {"apiVersion": "v1", "kind": "Service", **made})
+
+    def _empty_namesake(self, _: Change) -> None:
+        body = {"spec": {"selector": selector(self.testbed.run, Pods.NONE)}}
+        self.testbed.cluster.patch(self._path(self._namesake), body, "merge-patch")
 
     # --------------------------------------------------------------------------------------------------- the streams
     def _ask_pods(self) -> None:

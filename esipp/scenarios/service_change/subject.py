@@ -134,6 +134,8 @@ class Do(StrEnum):
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
     TO_NODE_PORT = "becomes a NodePort Service with the same nodePorts"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
+    NAMESAKE = "stays as it is, while another Service selects its pods, too"
+    NAMESAKE_LEAVES = "stays as it is, while the other Service, whose name begins its name, selects none any more"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
     INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
     INTERNAL_CLUSTER = "gets internalTrafficPolicy Cluster"
@@ -217,6 +219,15 @@ MINUTE = 60
 """The timeout of one that lasts."""
 
 
+NAMED = "-service"
+"""The end of the names of Services."""
+
+
+def service_of(event: str) -> str:
+    """Return the name of an event's Service. No such name begins another one: see the event ``namesake``."""
+    return f"changes-{event}{NAMED}"
+
+
 def again(pod: str) -> str:
     """Return the name of the pod that is created in place of a killed one."""
     return f"{pod}-again"
@@ -275,7 +286,7 @@ class Event:
     @property
     def service(self) -> str:
         """Return the name of the Service."""
-        return f"changes-{self.name}"
+        return service_of(self.name)
 
     @property
     def announced(self) -> bool:
@@ -339,6 +350,9 @@ class ServiceChange(Subject):
 
 
 ServiceChangeCheck = Check[ServiceChange]
+
+NAMESAKE_LOST = "no endpoint answers once another Service, whose name begins this one's, has lost them"
+"""Evidence: endpoints answered up to then, and nobody answers afterwards."""
 
 STALE = "a previous endpoint answers a flow from before the change, and no other"
 """Evidence: only flows from before a change reach the previous pods; new flows of the same client, to the same

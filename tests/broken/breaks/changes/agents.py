@@ -12,7 +12,7 @@ from esipp.checks.stream import Reuse
 from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.run import PROXY_PORT
-from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
+from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import SEEN_BEFORE
 from tests.broken.forwarding import handed_on, internal_addresses
@@ -31,7 +31,7 @@ def stale(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Datagrams from sockets in use go on to the pod of before, at the node whose kube-proxy was stopped."""
 
     def made(live: Live) -> Iterator[Rule]:
-        for port, address, _, target in live.targets(live.service(f"changes-{STOPPED}")):
+        for port, address, _, target in live.targets(live.service(service_of(STOPPED))):
             if port["protocol"] == "UDP":
                 first, *others = handed_on(port, address, target, True, (nodes.bare,))
                 words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *SEEN_BEFORE, *hands_to(address, target))
@@ -45,7 +45,7 @@ def lives_on(nodes: Nodes) -> AbstractContextManager[Placed]:
     """The node whose kube-proxy was stopped goes on serving the nodePorts of the Service that is deleted."""
 
     def made(live: Live) -> Iterator[Rule]:
-        for port, address, _, target in live.targets(live.service(f"changes-{GONE}")):
+        for port, address, _, target in live.targets(live.service(service_of(GONE))):
             yield from handed_on(port, address, target, True, (nodes.bare,))
 
     return nodes.live(lambda live: list(made(live)))
@@ -62,10 +62,10 @@ def empty_at_first(nodes: Nodes) -> Iterator[Placed]:
         return sum(int(state["restartCount"]) for state in states)
 
     def work(ended: threading.Event) -> None:
-        live, before = set_up_run(nodes, {f"changes-{STOPPED}"}, ended), starts()
+        live, before = set_up_run(nodes, {service_of(STOPPED)}, ended), starts()
         while live is not None and not ended.wait(0.2):
             if starts() > before:
-                service = live.service(f"changes-{STOPPED}")
+                service = live.service(service_of(STOPPED))
                 ports = [port for port in service["spec"]["ports"] if port["protocol"] == "TCP"]
                 rules = [
                     Rule(family, "PREROUTING", (*to_port(port, port["nodePort"]), *DROP), (nodes.bare,), "mangle")

@@ -7,7 +7,7 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.model import Role
 from esipp.checks.stream import Reuse
 from esipp.judging.topology import family_of
-from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
+from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.controllers import keeping_addresses
 from tests.broken.forwarding import handed_on
@@ -35,7 +35,7 @@ def at_ports_of(
 
     def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
         def made(live: Live) -> Iterator[Rule]:
-            for port, address, _, target in live.targets(live.service(f"changes-{event}")):
+            for port, address, _, target in live.targets(live.service(service_of(event))):
                 if port["protocol"] == protocol:
                     yield from rules(port, address, target, nodes)
 
@@ -63,7 +63,7 @@ def of_the_node(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Datagrams that pods send to ClusterIPs go on to the pod of before, on the endpoint node."""
 
     def made(live: Live) -> Iterator[Rule]:
-        service = live.service("changes-replaced-local")
+        service = live.service(service_of("replaced-local"))
         for port, address, _, target in live.targets(service):
             for own in service["spec"]["clusterIPs"] if port["protocol"] == "UDP" else ():
                 if family_of(own) is family_of(address):
@@ -77,7 +77,7 @@ def keeps_vips(nodes: Nodes) -> AbstractContextManager[Placed]:
     """What comes to a VIP goes to the first pod for ever: nodes that clients know as those of the VIP keep it."""
 
     def made(live: Live) -> Iterator[Rule]:
-        service = live.service("changes-vip-retyped")
+        service = live.service(service_of("vip-retyped"))
         for port, address, _, target in live.targets(service):
             for vip in (each for each in vips(service) if family_of(each) is family_of(address)):
                 words = (*to_port(port), "--destination", vip, *hands_to(address, target))
@@ -242,7 +242,7 @@ BREAKS = (
         Group.CHANGES,
         "after a finalizer delayed the deletion of a Service, its ClusterIPs stay allocated: no Service can get them",
         run_of("finalizer"),
-        lambda nodes: keeping_addresses(nodes, "changes-finalizer"),
+        lambda nodes: keeping_addresses(nodes, service_of("finalizer")),
         of_stream("finalizer", "tcp-new", claims=(Claim.SERVED,)),
         names="ports and addresses were free",
         opens=of_stream("finalizer", "tcp-new", claims=(Claim.GONE,)),

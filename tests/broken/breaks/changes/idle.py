@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from threading import Event
 
 from esipp.checks.check import Check, is_about
-from esipp.scenarios.service_change.subject import Claim, ServiceChange
+from esipp.scenarios.service_change.subject import Claim, ServiceChange, service_of
 from tests.broken.breakage import Break, Group
 from tests.broken.breaks.changes.freed import AT_NODES, run_of
 from tests.broken.breaks.delivery.streams import nft
@@ -32,7 +32,7 @@ FORGET = """table inet {mark} {{
 @contextmanager
 def forgetting(nodes: Nodes) -> Iterator[Placed]:
     """Nodes drop what belongs to a connection to the nodePort on which nothing came for half a minute."""
-    placed, mark, name = Placed(), new_mark(), "changes-idle"
+    placed, mark, name = Placed(), new_mark(), service_of("idle")
 
     def work(ended: Event) -> None:
         live = set_up_run(nodes, {name}, ended)

@@ -11,7 +11,7 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family
 from esipp.checks.stream import Reuse
 from esipp.judging.topology import family_of
-from esipp.scenarios.service_change.subject import At, Claim, Pods, ServiceChange
+from esipp.scenarios.service_change.subject import At, Claim, Pods, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import AT_NODES, SEEN_BEFORE, at_node_ports, lives_on, of_stream, run_of
 from tests.broken.matching import AT_THE_NODE, DROP, hands_to, to_port, vips
@@ -23,10 +23,19 @@ Make = Callable[[Nodes, Live, Json], Iterator[Rule]]
 
 
 def once(
-    event: str, changed: Callable[[Json], bool], make: Make, until: Callable[[Json], bool] | None = None
+    event: str,
+    changed: Callable[[Json], bool],
+    make: Make,
+    until: Callable[[Json], bool] | None = None,
+    *,
+    watched: str | None = None,
 ) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Rules from the moment on at which an event's Service is as ``changed`` says, until it is as ``until`` says."""
-    name = f"changes-{event}"
+    """Rules from the moment on at which an event's Service is as ``changed`` says, until it is as ``until`` says.
+
+    ``watched`` is what is looked at instead of this Service; empty for the list of all Services.
+    """
+    name = service_of(event)
+    own = name if watched is None else watched
 
     @contextmanager
     def apply(nodes: Nodes) -> Iterator[Placed]:
@@ -36,7 +45,8 @@ def once(
             live = set_up_run(nodes, {name}, ended)
             if live is None:
                 return
-            for service in states_of(nodes, f"/api/v1/namespaces/{live.namespace}/services/{name}", ended):
+            path = "/".join(filter(None, (f"/api/v1/namespaces/{live.namespace}/services", own)))
+            for service in states_of(nodes, path, ended):
                 if placed.at and until is not None and until(service):
                     stack.close()
                     return
@@ -55,6 +65,21 @@ def once(
 def selects(pods: Pods) -> Callable[[Json], bool]:
     """Whether a Service selects these pods by now."""
     return lambda service: f"esipp.dev/changes-{pods.value}" in service["spec"]["selector"]
+
+
+def namesake_selects_none(services: Json) -> bool:
+    """Whether the Service whose name begins another one's selects no pods by now."""
+    nobody = selects(Pods.NONE)
+    return any(each["metadata"]["name"] == "changes-namesake" and nobody(each) for each in services["items"])
+
+
+def namesakes_lost(nodes: Nodes, live: Live, _: Json) -> Iterator[Rule]:
+    """The Service with the longer name is served no more, at nodePorts and at its ClusterIPs."""
+    service = live.service(service_of("namesake"))
+    yield from dropped_at_node_ports(nodes, live, service)
+    for port in service["spec"]["ports"]:
+        for own in service["spec"]["clusterIPs"]:
+            yield Rule(family_of(own), "PREROUTING", ("--destination", own, *to_port(port), *DROP), (), "mangle")
 
 
 def to_the_first_pod(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
@@ -197,6 +222,18 @@ BREAKS = (
             or at_node_ports("scaled-up-and-down", Reuse.NEW, protocol="UDP", claims=(Claim.SPREAD,))(check)
         ),
         names="leaves out an endpoint that was added",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "endpoint-lost-with-a-namesake",
+        Group.CHANGES,
+        "nodes take the endpoint of a Service away when another one loses it, whose name is the beginning of its name "
+        "(cilium/cilium#43619)",
+        run_of("namesake"),
+        once("namesake", namesake_selects_none, namesakes_lost, watched=""),
+        served("namesake", At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP),
+        names="does not follow a change",
         at_once=False,
         scoped=True,
     ),

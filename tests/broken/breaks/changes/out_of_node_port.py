@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Role
-from esipp.scenarios.service_change.subject import At, ServiceChange
+from esipp.scenarios.service_change.subject import At, ServiceChange, service_of
 from tests.broken.breakage import Break, Group
 from tests.broken.breaks.changes.freed import run_of
 from tests.broken.forwarding import internal_addresses
@@ -18,7 +18,7 @@ def intercepting(nodes: Nodes) -> AbstractContextManager[Placed]:
 
     def made(live: Live) -> Iterator[Rule]:
         from_there = internal_addresses(nodes, nodes.roles[Role.ENDPOINT_NODE])
-        for port in live.service("changes-replaced")["spec"]["ports"]:
+        for port in live.service(service_of("replaced"))["spec"]["ports"]:
             for family, address in from_there.items():
                 words = (*to_port(port, port["nodePort"]), "--source", address, *DROP)
                 yield Rule(family, "PREROUTING", words, (nodes.bare,), "mangle")

@@ -1,5 +1,6 @@
 """Nodes drop traffic to a Service's only pod once it terminates, although it still serves, or once it was killed."""
 
+from esipp.scenarios.service_change.subject import service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.not_followed import NODE_PORTS, served
 from tests.broken.leaving import dropping_once_it_leaves
@@ -10,7 +11,7 @@ BREAKS = tuple(
         Group.CHANGES,
         what,
         RunOptions(("changes",), (f"changes.{event}.", f"changes.{another}.")),
-        dropping_once_it_leaves(f"changes-{event}", pod),
+        dropping_once_it_leaves(service_of(event), pod),
         served(event, *NODE_PORTS),
         names="does not follow a change",
         at_once=False,

@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager
 
 from esipp.checks.model import Family
+from esipp.scenarios.service_change.subject import service_of
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.matching import AT_THE_NODE, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -10,7 +11,7 @@ from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 def resetting(nodes: Nodes) -> AbstractContextManager[Placed]:
     def rules(live: Live) -> list[Rule]:
-        ports = live.service("changes-scaled-to-zero")["spec"]["ports"]
+        ports = live.service(service_of("scaled-to-zero"))["spec"]["ports"]
         reset = ("--jump", "REJECT", "--reject-with", "tcp-reset")
         return [
             Rule(family, "INPUT", (*to_port(port, port["nodePort"]), *AT_THE_NODE, *reset), table="filter")

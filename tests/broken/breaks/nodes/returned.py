@@ -13,7 +13,7 @@ from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
-from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
+from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
 from suites.streams import UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import at_the_node_port, by_chance, stream_of
@@ -156,7 +156,7 @@ def keeps_its_endpoint(nodes: Nodes) -> AbstractContextManager[Placed]:
     """The node that registers again goes on sending to the endpoint of before."""
 
     def made(live: Live) -> Iterator[Rule]:
-        for port, address, _, target in live.targets(live.service(f"changes-{DELETED}")):
+        for port, address, _, target in live.targets(live.service(service_of(DELETED))):
             yield from handed_on(port, address, target, True, (nodes.bare,))
 
     return nodes.live(lambda live: list(made(live)))
@@ -166,7 +166,7 @@ def without_its_vips(event: str) -> Callable[[Live], list[Rule]]:
     """No node takes the VIPs of an event's Service, as if nobody had them."""
 
     def rules(live: Live) -> list[Rule]:
-        addresses = vips(live.service(f"changes-{event}"))
+        addresses = vips(live.service(service_of(event)))
         return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
 
     return rules
@@ -176,7 +176,7 @@ def without_its_vips(event: str) -> Callable[[Live], list[Rule]]:
 def given_up_while_a_node_is_deleted(nodes: Nodes) -> Iterator[Placed]:
     """The VIP is gone while the Node object of a node without endpoints is."""
     yield from while_so(
-        nodes, f"changes-{DELETED_VIP}", lambda: in_effect(nodes.bare, Disruption.NODE_DELETED),
+        nodes, service_of(DELETED_VIP), lambda: in_effect(nodes.bare, Disruption.NODE_DELETED),
         without_its_vips(DELETED_VIP),
     )  # fmt: skip
 
@@ -186,7 +186,7 @@ def given_up_for_a_slow_api(nodes: Nodes) -> Iterator[Placed]:
     """The VIP is gone for good once the API server is slow."""
     (control_plane,) = (node for node in nodes.containers if node not in nodes.roles.values())
     yield from once_so(
-        nodes, f"changes-{SLOW}", lambda: in_effect(control_plane, Disruption.API_SLOW), without_its_vips(SLOW)
+        nodes, service_of(SLOW), lambda: in_effect(control_plane, Disruption.API_SLOW), without_its_vips(SLOW)
     )
 
 
@@ -196,7 +196,7 @@ def given_up_by_its_controller(nodes: Nodes) -> Iterator[Placed]:
     (pod,) = agent_pods(nodes.cluster, Disruption.CONTROLLER_STOPPED)
     node = pod["spec"]["nodeName"]
     yield from once_so(
-        nodes, f"changes-{CONTROLLER}", over(lambda: in_effect(node, Disruption.CONTROLLER_STOPPED)),
+        nodes, service_of(CONTROLLER), over(lambda: in_effect(node, Disruption.CONTROLLER_STOPPED)),
         without_its_vips(CONTROLLER),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from esipp.disruption.marks import Mark
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.run import PROXY_PORT
-from esipp.scenarios.service_change.subject import At, Claim, Health, ServiceChange
+from esipp.scenarios.service_change.subject import At, Claim, Health, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import by_chance
 from tests.broken.during import in_effect, marked, of_phase, run_of, while_so
@@ -29,10 +29,10 @@ def withdrawn_while_cordoned(nodes: Nodes) -> Iterator[Placed]:
     """No node takes the VIP while one is cordoned, as if it was withdrawn."""
 
     def rules(live: Live) -> list[Rule]:
-        addresses = vips(live.service(f"changes-{UNWANTED}"))
+        addresses = vips(live.service(service_of(UNWANTED)))
         return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
 
-    yield from while_so(nodes, f"changes-{UNWANTED}", lambda: marked(nodes, Mark.CORDONED), rules)
+    yield from while_so(nodes, service_of(UNWANTED), lambda: marked(nodes, Mark.CORDONED), rules)
 
 
 @contextmanager
