@@ -18,6 +18,7 @@ from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Sample
+from esipp.probing.traffic import LAST_PORT
 from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import objects, service
@@ -294,6 +295,20 @@ def test_what_each_change_of_a_service_asks_for(monkeypatch: pytest.MonkeyPatch)
     ranges = world.requests[-1][2]["spec"]["loadBalancerSourceRanges"]
     assert (len(ranges), ranges[-1]) == (101, "203.0.113.5/32")
     assert {*driver._does} == {*Do} - {Do.CREATE}
+
+
+def test_no_two_events_share_a_source_port() -> None:
+    """Their pods are the same, and Cilium takes two connections from one port to one pod for the same."""
+    asked = run.streams_of(CHECKS)
+    first = run.first_ports(asked)
+    used = [
+        port
+        for event, streams in asked.items()
+        for port in range(first[event], first[event] + sum(max(kind.ports, 1) for _, kind, _ in streams))
+    ]
+    assert first.keys() == {*EVENTS}
+    assert len(used) == len({*used})
+    assert max(used) <= LAST_PORT
 
 
 def test_a_namesake_gets_the_pods_and_loses_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,10 @@
 import copy
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -49,6 +50,7 @@ from esipp.scenarios.service_change.subject import (
     Health,
     Pods,
     ServiceChange,
+    ServiceChangeCheck,
     again,
 )
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
@@ -108,6 +110,8 @@ class Driver:
         pods: the manifests of the pods, by name.
         admitted: the CIDRs of the nodes and of the client outside.
         disruptor: performs disruptions; None if the event has none.
+        first_port: the first source port of the streams. No other event has the same: all share their pods, and Cilium
+            takes two connections from one port to one pod for the same (cilium/cilium#11810).
         timeouts: how long each wait may take.
         seen: the evidence.
     """
@@ -121,6 +125,7 @@ class Driver:
     admitted: Sequence[str] = ()
     timeouts: Timeouts = TIMEOUTS
     disruptor: Callable[[], Disruptor] | None = None
+    first_port: int = FIRST_PORT
     seen: Stages = field(default_factory=Stages)
     _name: str = ""
     _held: str = ""
@@ -356,7 +361,8 @@ class Driver:
 
     def _start(self, *, lasting: bool) -> None:
         """Start the streams; those that keep a connection only once nodes have followed the creation."""
-        for number, (at, kind, family) in enumerate(self.asked):
+        ports = accumulate((_ports(kind) for _, kind, _ in self.asked), initial=self.first_port)
+        for port, (at, kind, family) in zip(ports, self.asked, strict=False):
             if (kind.reuse is Reuse.LASTING) is not lasting:
                 continue
             where = self._target(at, kind.protocol, family)
@@ -367,8 +373,7 @@ class Driver:
             if kind.name in tuple(Health):
                 stream = traffic.check_health(name, self._health(Health(kind.name), where), HEALTH_PACE)
             else:
-                port, out = FIRST_PORT + number * max(kind.ports, 1), at is At.OUT and not kind.is_fresh
-                if out:
+                if at is At.OUT and not kind.is_fresh:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(off_beat(kind, name), name, where, port)
             self.seen.streams[at, kind.name, family] = stream
@@ -423,6 +428,26 @@ class Driver:
         return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
 
 
+def _ports(kind: StreamKind) -> int:
+    """How many source ports a stream keeps for itself."""
+    return max(kind.ports, 1)
+
+
+def streams_of(checks: Iterable[ServiceChangeCheck]) -> dict[Event, list[tuple[At, StreamKind, Family]]]:
+    """The streams of each event, as these checks ask for them."""
+    made = dict[Event, dict[tuple[At, StreamKind, Family], None]]()
+    for each in (check.subject for check in checks):
+        of_event = made.setdefault(each.event, {})
+        of_event |= dict.fromkeys((each.at, kind, each.family) for kind in each.streams)
+    return {event: list(streams) for event, streams in made.items()}
+
+
+def first_ports(asked: Mapping[Event, Sequence[tuple[At, StreamKind, Family]]]) -> dict[Event, int]:
+    """The first source port of each event, so that no two share one."""
+    needed = (sum(_ports(kind) for _, kind, _ in streams) for streams in asked.values())
+    return dict(zip(asked, accumulate(needed, initial=FIRST_PORT), strict=False))
+
+
 def _nothing(_: Change) -> None:
     """The Service stays as it is."""
 
@@ -459,12 +484,13 @@ def observe(context: Context) -> ServiceChangeEvidence:
     of_client = map(str, topology.stands[OUTSIDE.name].addresses)
     admitted = SourceRanges(clients=True).of([*of_nodes, *of_client], list(Family))
 
+    asked = streams_of(checks)
+    ports = first_ports(asked)
+
     def go_through(event: Event) -> None:
-        own = (check.subject for check in checks if check.subject.event == event)
-        asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
         driver = Driver(
-            testbed, event, list(asked), traffic, stop, pods, admitted, context.timeouts,
-            disruptor=lambda: context.disruptor(stop),
+            testbed, event, asked[event], traffic, stop, pods, admitted, context.timeouts,
+            disruptor=lambda: context.disruptor(stop), first_port=ports[event],
         )  # fmt: skip
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):
