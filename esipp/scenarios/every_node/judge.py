@@ -272,7 +272,7 @@ def _own_endpoint(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
 
 def _silent(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
-    """No node without an endpoint answers."""
+    """No node without an endpoint answers; else ``every-node-1 answered after 6 s x2``, of those that wait longer."""
     rows = [row for row in _rows(check, seen) if not seen.endpoints_on(row.node, SOME)]
 
     def faults(row: Dialled) -> Counter[str]:
