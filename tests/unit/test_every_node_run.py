@@ -13,7 +13,7 @@ import pytest
 from esipp.base.json import Json
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
-from esipp.checks.observation import Irregular, Observation, Outcome, Witness
+from esipp.checks.observation import Irregular, Observation, Outcome, Tracked, Witness
 from esipp.checks.required_features import PACKETS
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.probing.jobs import Job
@@ -305,6 +305,26 @@ def test_a_node_that_answers_late_is_waited_for(monkeypatch: pytest.MonkeyPatch)
     seen, _, features = survey(wire=Slow)
     found = verdicts(seen, features=features)["nodes.nodeport.local.tcp.ipv4.source"]
     assert found.status is Status.PASS, found.reason
+
+
+def test_tables_of_nodes_witness_all_connections_but_those_to_loopback_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same flow to 127.0.0.1 may be in the tables of several nodes."""
+    given: dict[str, list[Observation]] = {}
+
+    def testify(_self: object, made: dict[str, list[Observation]]) -> dict[str, Tracked]:
+        given.update(made)
+        return dict.fromkeys(made, Tracked(3))
+
+    monkeypatch.setattr("esipp.scenarios.every_node.run.Tracking.testify", testify)
+    seen, _, _ = survey()
+    at_pods = [row for row in seen.dialled if row.service not in (HEALTH, PROXY)]
+    assert seen.tracked.keys() >= {row.key for row in at_pods if row.entrance is not Entrance.LOOPBACK}
+    assert not seen.tracked.keys() & {row.key for row in at_pods if row.entrance is Entrance.LOOPBACK}
+    for row in (row for row in at_pods if row.key in given):
+        judged = row.total if row.answered else row.total - WAITS
+        assert sum(each.count for each in given[row.key]) == judged
 
 
 def test_packets_follow_two_connections_to_every_target(monkeypatch: pytest.MonkeyPatch) -> None:
