@@ -3,12 +3,13 @@
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.checks.check import Feature
-from esipp.checks.model import BACKENDS, Protocol
+from esipp.checks.model import BACKENDS, Backends, Protocol
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.required_features import PACKETS
 from esipp.ledger.run import Run
@@ -29,8 +30,11 @@ KNOWN_TIMEOUT = 2.0
 _PROTOCOLS = {"http": Protocol.TCP, "tcp": Protocol.TCP, "udp": Protocol.UDP, "sctp": Protocol.SCTP}
 """The protocol of each listener of an echo server."""
 
+Pods = Mapping[Backends, AbstractSet[str]]
+"""The names of the pods that answer, by their kind."""
 
-def scope_of(testbed: Testbed) -> Scope:
+
+def scope_of(testbed: Testbed, pods: Pods = BACKENDS) -> Scope:
     """The run's own packets: its nodePorts and listeners at any address, its other ports at their addresses."""
     ports: set[tuple[str, int]] = set()
     endpoints: set[tuple[str, str, int]] = set()
@@ -45,15 +49,15 @@ def scope_of(testbed: Testbed) -> Scope:
             endpoints |= {(port["protocol"], address, port["port"]) for address in addresses}
     for listener in testbed.listeners.values():
         ports |= {(protocol.value, port) for protocol, port in listener.items()}
-    for (address, port), protocol in _targets(testbed).items():
+    for (address, port), protocol in _targets(testbed, pods).items():
         endpoints.add((protocol, address, port))
     return Scope(ports, endpoints, payloads=True)
 
 
-def _targets(testbed: Testbed) -> dict[End, str]:
+def _targets(testbed: Testbed, pods: Pods) -> dict[End, str]:
     """The backends' own addresses and ports, with the protocol."""
     found: dict[End, str] = {}
-    for kind, names in BACKENDS.items():
+    for kind, names in pods.items():
         ports = Numbers.of(testbed.run).backend(kind)
         for name in names & testbed.pods.keys():
             for address in testbed.pods[name].addresses.values():
@@ -61,10 +65,10 @@ def _targets(testbed: Testbed) -> dict[End, str]:
     return found
 
 
-def endpoints_of(testbed: Testbed) -> dict[End, str]:
+def endpoints_of(testbed: Testbed, pods: Pods = BACKENDS) -> dict[End, str]:
     """The backends and control listeners by address and port, with their nodes."""
     found: dict[End, str] = {}
-    for kind, names in BACKENDS.items():
+    for kind, names in pods.items():
         for name in names & testbed.pods.keys():
             pod = testbed.pods[name]
             for address in pod.addresses.values():
@@ -80,10 +84,12 @@ class Watch:
     """Captures of all nodes with an agent, from ``begin`` to ``end``; it never fails a run.
 
     ``blind`` says which captures cannot be believed, and why; empty where all can. ``captures`` are those that can.
+    ``pods`` are those that answer.
     """
 
     testbed: Testbed
     clients: Clients
+    pods: Pods = field(default_factory=lambda: BACKENDS, kw_only=True)
     captures: list[Capture] = field(default_factory=list)
     blind: str = ""
     traces: dict[tuple[str, int], Trace] = field(default_factory=dict)
@@ -92,7 +98,7 @@ class Watch:
 
     def begin(self) -> None:
         """Start a tap on every node, wait until all listen, and send what each must see."""
-        scope = scope_of(self.testbed)
+        scope = scope_of(self.testbed, self.pods)
         for node in sorted(self.clients.agents):
             self._taps.append(Tap(node, self.clients.on_agent(node), scope))
         with ThreadPoolExecutor(max_workers=12) as pool:
@@ -115,7 +121,7 @@ class Watch:
 
     def witnesses(self, observations: Mapping[str, Iterable[Observation]]) -> dict[str, list[Witness]]:
         """The witnesses of packets for each fully recorded connection, by path."""
-        endpoints = endpoints_of(self.testbed)
+        endpoints = endpoints_of(self.testbed, self.pods)
         tracer = Tracer(self.captures, endpoints)
         seeing = {capture.node for capture in self.captures}
         whole = set(endpoints.values()) <= seeing and not any(capture.dropped for capture in self.captures)
@@ -186,12 +192,19 @@ def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
 
 
 @contextlib.contextmanager
-def watched(run: Run, findings: Findings, testbed: Testbed, clients: Clients) -> Iterator[Watch | None]:
-    """Capture packets if the feature is present; a failed capture never ends the run."""
+def watched(
+    run: Run, findings: Findings, testbed: Testbed, clients: Clients, pods: Pods = BACKENDS
+) -> Iterator[Watch | None]:
+    """Capture packets if the feature is present; a failed capture never ends the run.
+
+    Args:
+        run, findings, testbed, clients: those of the session.
+        pods: those that answer, if they are others than those of paths.
+    """
     if not findings.features[PACKETS].present:
         yield None
         return
-    watch = Watch(testbed, clients)
+    watch = Watch(testbed, clients, pods=pods)
     try:
         watch.begin()
         yield watch

@@ -32,7 +32,8 @@ SUITE = "nodes"
 CLUSTER, LOCAL = TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL
 ASKED = (
     "20 connections to each target, new ones each time, from source ports of the whole range from 1,024 up; 100 where "
-    "repeated SYNs count, and 200 in all where shares of endpoints are compared"
+    "repeated SYNs count, and 200 in all where shares of endpoints are compared; two more, which wait for 10 s, where "
+    "a node must be silent"
 )
 
 FALLS_BACK = KnownDifference(

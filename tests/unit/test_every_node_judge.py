@@ -7,7 +7,7 @@ import pytest
 
 from esipp.checks.check import Status
 from esipp.checks.model import Family, Protocol, TrafficPolicy
-from esipp.checks.observation import Outcome
+from esipp.checks.observation import Outcome, Tracked, Witness
 from esipp.judging.frame import OVERLOADED, run_queue
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
@@ -415,3 +415,90 @@ def test_the_report_says_which_were_not() -> None:
     assert said.startswith("5 of 17 nodes asked: node-1")
     assert "; not asked: other-0, other-1" in said
     assert "and 2 more" in said
+
+
+# ------------------------------------------------------------------------------------------------------- two witnesses
+LIE = "the backend reports the peer 192.0.2.1:7, the packet to it came from 10.0.0.5:7 (captured on node-5 out veth1)"
+AT_POD = ("10.0.0.5", 7)
+
+
+def followed(hit: Callable[[Dialled], bool], *those: Witness, blind: str = "") -> EveryNodeEvidence:
+    """All is well, and packets say this of some targets; of others they saw both connections that they follow."""
+    known = seen()
+    usual = (Witness("", 0, seen=True), Witness("", 1, seen=True))
+    return replace(known, blind=blind, witnesses={row.key: those if hit(row) else usual for row in known.dialled})
+
+
+def test_a_verdict_says_on_which_witnesses_it_rests() -> None:
+    found = verdicts(followed(lambda _: False))
+    said = found["nodes.nodeport.local.udp.ipv4.source"]
+    assert (said.status, said.witnesses) == (Status.PASS, "echo server, and packets of 10 of 1000 connections")
+    assert found["nodes.health.ipv4.status"].witnesses == ""
+    at_one = next(row for row in seen().dialled if udp_at_the_fifth(row))
+    tracked = {at_one.key: Tracked(180)}
+    said = verdicts(replace(followed(lambda _: False), tracked=tracked))["nodes.nodeport.local.udp.ipv4.source"]
+    assert said.witnesses.endswith(
+        "packets of 10 of 1000 connections, and connection tracking of 180 of 1000 connections"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lies", "expected"), [((True, True), Status.ERROR), ((True, False), Status.PASS), ((True,), Status.ERROR)], ids=str
+)
+def test_packets_that_contradict_the_echo_server_at_one_node_leave_its_checks_unjudged(
+    lies: tuple[bool, ...], expected: Status
+) -> None:
+    words = [Witness("", seq, seen=not lie, contradiction=LIE if lie else "") for seq, lie in enumerate(lies)]
+    found = verdicts(followed(udp_at_the_fifth, *words))
+    said = found.pop("nodes.nodeport.local.udp.ipv4.source")
+    assert said.status is expected
+    assert expected is Status.PASS or said.reason == f"node-5 (10.0.0.5): {LIE}"
+    others = {name for name, each in found.items() if each.status not in FINE}
+    assert all(name.startswith("nodes.nodeport.local.udp.ipv4.") for name in others)
+
+
+def test_a_control_that_packets_contradict_controls_nothing() -> None:
+    def control(row: Dialled) -> bool:
+        return (row.service, row.entrance, row.protocol, row.family, row.node) == (
+            LISTENER, Entrance.NODE_PORT, Protocol.UDP, Family.IPV4, FIFTH,
+        )  # fmt: skip
+
+    found = verdicts(followed(control, *(Witness("", seq, seen=False, contradiction=LIE) for seq in range(2))))
+    assert found["nodes.nodeport.local.udp.ipv4.source"].status is Status.ERROR
+    assert found["nodes.nodeport.local.tcp.ipv4.source"].status is Status.PASS
+
+
+def test_tables_that_contradict_the_echo_server_at_one_node_leave_its_checks_unjudged() -> None:
+    at_one = next(row for row in seen().dialled if udp_at_the_fifth(row))
+    found = verdicts(replace(seen(), tracked={at_one.key: Tracked(3, 2, "connection tracking on node-5 has another")}))
+    said = found["nodes.nodeport.local.udp.ipv4.source"]
+    assert (said.status, said.reason) == (Status.ERROR, f"{at_one.where}: connection tracking on node-5 has another")
+    assert found["nodes.nodeport.local.tcp.ipv4.source"].status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("delivered", "expected"),
+    [((AT_POD, AT_POD), Status.FAIL), ((AT_POD, None), Status.FLAKY), ((None, None), Status.PASS)],
+    ids=["both", "one of two", "none"],
+)
+def test_silence_of_a_node_that_hands_requests_to_a_backend_is_no_pass(
+    delivered: tuple[tuple[str, int] | None, ...], expected: Status
+) -> None:
+    def silent(row: Dialled) -> bool:
+        return row.service == SOME and row.node == FIFTH and row.entrance is Entrance.NODE_PORT
+
+    words = [Witness("", at, seen=True, words="at the pod: x", delivered=came) for at, came in enumerate(delivered)]
+    found = {name: said for name, said in verdicts(followed(silent, *words)).items() if said.status not in FINE}
+    wanted = {f"nodes.nodeport.local.{protocol}.{family}.silent" for protocol in ("tcp", "udp", "sctp")
+              for family in ("ipv4", "ipv6")}  # fmt: skip
+    assert set(found) == (wanted if expected is not Status.PASS else set())
+    assert all(said.status is expected for said in found.values())
+    assert all("no answer, but packets reached a backend: at the pod: x" in said.reason for said in found.values())
+
+
+def test_captures_that_lost_packets_witness_nothing() -> None:
+    lost = Witness("", 0, seen=False, words="the captures lost 3 packets: some may belong to it")
+    found = verdicts(followed(lambda _: True, lost, blind="the kernel of node-5 lost 3 packets"))
+    assert {said.status for said in found.values()} <= FINE
+    said = found["nodes.nodeport.local.udp.ipv4.silent"]
+    assert said.witnesses == "echo server only: the kernel of node-5 lost 3 packets"

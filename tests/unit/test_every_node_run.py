@@ -13,12 +13,13 @@ import pytest
 from esipp.base.json import Json
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
-from esipp.checks.observation import Irregular, Observation, Outcome
+from esipp.checks.observation import Irregular, Observation, Outcome, Tracked, Witness
+from esipp.checks.required_features import PACKETS
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.probing.jobs import Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
-from esipp.scenarios.every_node.run import SAMPLES, SHARED, Survey
+from esipp.scenarios.every_node.run import SAMPLED, SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import (
     Entrance,
     EveryNodeCheck,
@@ -26,6 +27,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
+from esipp.scenarios.paths.probes import WAITS
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
@@ -62,7 +64,9 @@ class Wire:
     def submit(self, job: Job) -> "Future[list[Observation]]":
         self.jobs.append(job)
         made: Future[list[Observation]] = Future()
-        made.set_result(self.dial(job))
+        seen = self.dial(job)
+        single = (replace(each, count=1) for each in seen for _ in range(each.count))
+        made.set_result(seen if job.brief else [replace(each, seq=seq) for seq, each in enumerate(single)])
         return made
 
     def ask(self, job: Job) -> "Future[list[Json]]":
@@ -131,10 +135,10 @@ def surveyed() -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
 
 
 def survey(
-    checks: Sequence[EveryNodeCheck] = CHECKS, silent: str = "", **more: Any
+    checks: Sequence[EveryNodeCheck] = CHECKS, silent: str = "", wire: type[Wire] = Wire, **more: Any
 ) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     there = services()
-    probers = {name: Wire(there, name, silent) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
+    probers = {name: wire(there, name, silent) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
     testbed = SimpleNamespace(
         **{
             "sampled": NAMES,
@@ -148,13 +152,13 @@ def survey(
         }
     )
     stands = {each.name: Stand(each, frozenset({parse_address(OWN)})) for each in (OUTSIDE, OUTSIDE_ROUTED)}
-    features = dict(FEATURES)
+    features = {**FEATURES, PACKETS: Feature(False, "made up")}
     context: Any = SimpleNamespace(
         timeouts=replace(TIMEOUTS, paths_answer=replace(TIMEOUTS.paths_answer, seconds=0.5)) if silent else TIMEOUTS,
         testbed=testbed,
         ground=GROUND,
         clients=SimpleNamespace(probers=probers, agents={name: probers[name] for name in NAMES}),
-        findings=SimpleNamespace(features=features),
+        findings=SimpleNamespace(features=features, on_node=lambda *_: None),
         run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)),
         asked=lambda _: checks,
     )
@@ -183,8 +187,8 @@ def test_an_announced_address_that_leads_nowhere_fails_its_checks_and_costs_few_
     seen, wire, features = survey(silent="192.0.4.")
     found = {name for name, said in verdicts(seen, features=features).items() if said.status is Status.FAIL}
     assert found == {name for name in verdicts(seen) if name.endswith("ipv4.every-address")}
-    assert max(job.count for job in wire.jobs if job.host.startswith("192.0.4.")) == SAMPLES
-    assert max(job.count for job in wire.jobs if job.host.startswith("192.0.3.")) == SHARED
+    assert max(job.count for job in wire.jobs if job.host.startswith("192.0.4.")) == SAMPLES - SAMPLED
+    assert max(job.count for job in wire.jobs if job.host.startswith("192.0.3.")) == SHARED - SAMPLED
 
 
 @pytest.mark.parametrize("entrance", [Entrance.VIP, Entrance.EXTERNAL_IP, Entrance.CLUSTER_IP, Entrance.LOOPBACK])
@@ -255,9 +259,88 @@ def test_connections_are_bounded() -> None:
     seen, outside, _ = surveyed()
     at_ports = seen.rows(CLUSTER, Entrance.NODE_PORT, Protocol.UDP, Family.IPV4)
     assert sum(row.total for row in at_ports) == SHARED
-    assert {row.total for row in seen.rows(SOME, Entrance.NODE_PORT, Protocol.TCP, Family.IPV6)} == {SAMPLES}
+    at_some = seen.rows(SOME, Entrance.NODE_PORT, Protocol.TCP, Family.IPV6)
+    assert [row.total for row in at_some] == [SAMPLES if row.answered else SAMPLES + WAITS for row in at_some]
     assert sum(job.count for job in outside.jobs) < 12_000
-    assert max(job.timeout for job in outside.jobs if "some-nodes-local at c" in job.key) == 2.0
+
+
+def test_a_target_that_must_be_silent_has_two_connections_as_patient_as_one_that_answers() -> None:
+    _, outside, _ = surveyed()
+    silent = [
+        (job.timeout, job.count) for job in outside.jobs if job.key.startswith("some-nodes-local at c (10.0.0.3)")
+    ]
+    assert sorted(set(silent)) == [(2.0, SAMPLED), (2.0, SAMPLES - SAMPLED), (10.0, WAITS)]
+    for service in (LISTENER, LOCAL):
+        judged = [job for job in outside.jobs if job.key.startswith(f"{service} at d (10.0.0.104)") and job.count > 1]
+        assert {job.timeout for job in judged} == {10.0}, "a further address, which nobody waited for, has it as well"
+
+
+class Slow(Wire):
+    """Answers of some targets come only to those who wait for longer than others do."""
+
+    at = ""
+
+    def dial(self, job: Job) -> list[Observation]:
+        if not job.key.startswith(self.at):
+            return super().dial(job)
+        if job.timeout <= 2.0:
+            return [Observation(job.key, 0, Outcome.TIMEOUT, (OWN, 7), count=job.count)]
+        return [replace(self.answer(job, "every-node-1", "a", OWN, job.count), started=1.0, ended=7.0)]
+
+
+def test_a_node_without_endpoints_that_answers_after_six_seconds_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Slow, "at", "some-nodes-local at d (10.0.0.4), nodeport TCP")
+    seen, _, features = survey(wire=Slow)
+    found = {name: said for name, said in verdicts(seen, features=features).items() if said.status is Status.FLAKY}
+    assert set(found) == {"nodes.nodeport.local.tcp.ipv4.silent"}
+    (said,) = found.values()
+    assert said.reason == "1 of 3 targets differ: d (10.0.0.4): every-node-1 answered after 6 s x2"
+
+
+def test_a_node_that_answers_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers after six seconds are answers: whether a machine is slow is no question of these checks."""
+    monkeypatch.setattr(Slow, "at", "every-node-local at a (10.0.0.1), nodeport TCP")
+    seen, _, features = survey(wire=Slow)
+    found = verdicts(seen, features=features)["nodes.nodeport.local.tcp.ipv4.source"]
+    assert found.status is Status.PASS, found.reason
+
+
+def test_tables_of_nodes_witness_all_connections_but_those_to_loopback_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same flow to 127.0.0.1 may be in the tables of several nodes."""
+    given: dict[str, list[Observation]] = {}
+
+    def testify(_self: object, made: dict[str, list[Observation]]) -> dict[str, Tracked]:
+        given.update(made)
+        return dict.fromkeys(made, Tracked(3))
+
+    monkeypatch.setattr("esipp.scenarios.every_node.run.Tracking.testify", testify)
+    seen, _, _ = survey()
+    at_pods = [row for row in seen.dialled if row.service not in (HEALTH, PROXY)]
+    assert seen.tracked.keys() >= {row.key for row in at_pods if row.entrance is not Entrance.LOOPBACK}
+    assert not seen.tracked.keys() & {row.key for row in at_pods if row.entrance is Entrance.LOOPBACK}
+    for row in (row for row in at_pods if row.key in given):
+        judged = row.total if row.answered else row.total - WAITS
+        assert sum(each.count for each in given[row.key]) == judged
+
+
+def test_packets_follow_two_connections_to_every_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, list[Observation]] = {}
+
+    def follow(_run: object, _watch: object, made: dict[str, list[Observation]]) -> tuple[dict[str, Any], str]:
+        given.update(made)
+        return {key: [Witness(key, each.seq, seen=True) for each in own] for key, own in made.items()}, ""
+
+    monkeypatch.setattr("esipp.scenarios.every_node.run.follow", follow)
+    seen, _, features = survey()
+    rows = [row for row in seen.dialled if row.service not in (HEALTH, PROXY)]
+    assert list(given) == [row.key for row in rows], "each target has a key of its own"
+    assert {tuple((each.seq, each.count) for each in made) for made in given.values()} == {((0, 1), (1, 1))}
+    said = verdicts(seen, features=features)["nodes.nodeport.local.tcp.ipv4.source"]
+    assert said.witnesses == "echo server, and packets of 10 of 280 connections"
 
 
 def test_what_single_connections_do_not_show_is_recorded_at_every_target() -> None:
@@ -273,7 +356,7 @@ def test_what_single_connections_do_not_show_is_recorded_at_every_target() -> No
         seen, _, _ = survey()
     (row, *_) = seen.rows(LOCAL, Entrance.NODE_PORT, Protocol.UDP, Family.IPV4)
     (pod, *_) = row.answered
-    assert (pod.resent, pod.copies, pod.paired, pod.moved) == (1, 2, 2, 1)
+    assert (pod.resent, pod.copies, pod.paired, pod.moved) == (2, 4, 4, 2), "in both parts of the window"
     assert sum(each.count for each in row.first) > 0
     assert {each.pod for each in row.first} <= set(seen.endpoints)
 

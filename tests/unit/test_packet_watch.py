@@ -7,10 +7,12 @@ from typing import Any, cast
 import pytest
 
 from esipp.base.errors import HarnessError
-from esipp.checks.model import AddressClass, Family, Protocol
+from esipp.checks.model import AddressClass, Backends, Family, Protocol
 from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.judging.topology import Pod
 from esipp.packets.capture import IN, OUT, REQUEST, Capture, Sighting
-from esipp.scenarios.packet_watch import Watch, endpoints_of
+from esipp.scenarios.packet_watch import Watch, endpoints_of, scope_of
+from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
 from tests.unit.test_testbed import set_testbed
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, by_id, show, verdict
@@ -79,6 +81,26 @@ def test_an_answer_is_witnessed_by_what_was_seen_of_it_alone() -> None:
     answered = replace(seen, source=CLIENT, dialled=DIALLED, seen=CLIENT, echo=echo, time=10.0)
     went_on = replace(AT_BARE, sightings=(*AT_BARE.sightings, sighting(NODES[1], local, OUT, 10.001)))
     assert word_of(watching(went_on), answered).seen
+
+
+def test_the_pods_of_another_scenario_are_backends_where_it_says_so() -> None:
+    testbed = set_testbed(CELL.subject.path)
+    testbed.pods["every-node-1"] = Pod("every-node-1", NODES[2], {Family.IPV4: "10.244.3.9"})
+    pods = {Backends.POD: {"every-node-1"}}
+    assert "10.244.3.9" not in {end[0] for end in endpoints_of(testbed)}
+    assert {end[0]: node for end, node in endpoints_of(testbed, pods).items()}["10.244.3.9"] == NODES[2]
+    assert scope_of(testbed, pods).holds("UDP", ("10.244.3.9", manifests.UDP))
+    assert not scope_of(testbed).holds("UDP", ("10.244.3.9", manifests.UDP))
+    ends = {"source": CLIENT, "dialled": DIALLED, "seen": CLIENT, "time": 10.0, "outcome": Outcome.ANSWERED}
+    echo = {"local_address": "10.244.3.9", "local_port": manifests.TCP}
+    answered = replace(SILENT, echo=echo, **ends)
+    at_pod = Capture(NODES[2], sightings=(sighting(NODES[2], ("10.244.3.9", manifests.TCP), OUT),))
+    assert not word_of(watching(AT_BARE, at_pod), answered).seen
+    watch = Watch(testbed, cast(Clients, SimpleNamespace(agents={})), [AT_BARE, at_pod], pods=pods)
+    witness = word_of(watch, answered)
+    assert (witness.seen, witness.delivered) == (True, CLIENT)
+    lies = word_of(watch, replace(answered, seen=("10.0.0.9", 40000)))
+    assert lies.contradiction.startswith("the backend reports the peer 10.0.0.9:40000, the packet to it came from ")
 
 
 class Agent:

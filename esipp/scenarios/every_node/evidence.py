@@ -1,11 +1,11 @@
 """The evidence on every node and every endpoint. No I/O."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
-from esipp.checks.observation import Outcome
+from esipp.checks.observation import Outcome, Tracked, Witness
 from esipp.judging.controls import Counts
 from esipp.judging.frame import Interruptions
 from esipp.scenarios.every_node.subject import Entrance
@@ -93,6 +93,12 @@ class Dialled:
     first: tuple[Answer, ...] = ()
 
     @property
+    def key(self) -> str:
+        """The target and its client as text, which no other target has."""
+        how = f"{self.entrance} {self.protocol} {self.family} {self.port}"
+        return f"{self.service} at {self.where}, {how}, from {self.client}"
+
+    @property
     def total(self) -> int:
         """The number of connections."""
         return sum(each.count for each in self.answers)
@@ -146,6 +152,9 @@ class EveryNodeEvidence(Interruptions):
         endpoints: the node of each endpoint, by pod; ``some`` are those of the Services on some nodes.
         obstacles: why a Service has no VIP of a family.
         dialled: all targets with their results.
+        witnesses: the evidence of packets for the connections that they follow, by the target's key.
+        blind: why there are no packets; empty if there are, and in runs that captured none.
+        tracked: what the nodes' connection tracking says of the connections, by the target's key.
     """
 
     nodes: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
@@ -155,6 +164,9 @@ class EveryNodeEvidence(Interruptions):
     some: tuple[str, ...] = ()
     obstacles: Mapping[str, str] = field(default_factory=dict)
     dialled: tuple[Dialled, ...] = ()
+    witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
+    blind: str = ""
+    tracked: Mapping[str, Tracked] = field(default_factory=dict)
 
     def rows(self, service: str, entrance: Entrance, protocol: Protocol, family: Family) -> list[Dialled]:
         """The targets of a kind."""

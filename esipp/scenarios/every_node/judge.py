@@ -13,12 +13,13 @@ from functools import cache
 from esipp.base.plural import counted
 from esipp.checks.check import Status
 from esipp.checks.model import AddressClass, TrafficPolicy
-from esipp.checks.observation import Outcome
+from esipp.checks.observation import Outcome, Tracked
 from esipp.checks.power import most_unseen, say_share
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import binomial_p, least_share, more_lost_p
+from esipp.judging.witnesses import NOTHING_TRACKED, contradicted, say_delivered, say_witnesses, untrue
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,
@@ -32,7 +33,15 @@ from esipp.scenarios.every_node.evidence import (
     by_pod,
     vip_service,
 )
-from esipp.scenarios.every_node.subject import FELL_BACK, FURTHER, INSIDE, Entrance, EveryNodeCheck, Requires
+from esipp.scenarios.every_node.subject import (
+    BALANCED,
+    FELL_BACK,
+    FURTHER,
+    INSIDE,
+    Entrance,
+    EveryNodeCheck,
+    Requires,
+)
 
 QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
 MOST_NAMED = 5
@@ -64,8 +73,28 @@ Faults = Callable[[Dialled], Counter[str]]
 
 
 def decide(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
-    """The decision on a check."""
-    return seen.cut_short(check) or JUDGES[check.subject.requires](check, seen)
+    """The decision on a check, with the witnesses that it rests on; none can be made if these contradict each other."""
+    if cut_short := seen.cut_short(check):
+        return cut_short
+    rows = _rows(check, seen) if check.subject.protocol else []
+    controls = [control for row in rows if row.node and row.from_outside and (control := seen.listener(row))]
+    for row in (*rows, *controls):
+        broken = contradicted(seen.witnesses.get(row.key, ()))[1] or untrue(seen.tracked.get(row.key, NOTHING_TRACKED))
+        if broken:
+            return ours_failed(check, "two witnesses that contradict each other", f"{row.where}: {broken}")
+    return replace(JUDGES[check.subject.requires](check, seen), witnesses=_say_witnesses(seen, rows))
+
+
+def _say_witnesses(seen: EveryNodeEvidence, rows: Sequence[Dialled]) -> str:
+    """The witnesses of the connections to these targets, as text; empty for runs that had the echo server only."""
+    total = sum(row.total for row in rows)
+    if not total or not (seen.witnesses or seen.blind):
+        return ""
+    tracked = [each for row in rows if (each := seen.tracked.get(row.key))]
+    agreed, contradicting = sum(each.agreed for each in tracked), sum(each.contradicted for each in tracked)
+    words = next((each.words for each in tracked if each.words), "")
+    witnesses = [each for row in rows for each in seen.witnesses.get(row.key, ())]
+    return say_witnesses(witnesses, seen.blind, total, Tracked(agreed, contradicting, words))
 
 
 # --------------------------------------------------------------------------------------------------------- all targets
@@ -158,15 +187,24 @@ def _unproven(seen: EveryNodeEvidence, row: Dialled) -> str:
     return "silence proves nothing: the same client gets no answer there from a Service under Cluster"
 
 
-def _rows(check: EveryNodeCheck, seen: EveryNodeEvidence, *services: str) -> list[Dialled]:
+def _service(check: EveryNodeCheck) -> str:
+    """The Service whose targets a check is about."""
     subject = check.subject
     assert subject.protocol is not None
-    return [
-        row
-        for service in services
-        for row in seen.rows(service, subject.entrance, subject.protocol, subject.family)
-        if not row.from_outside or row.client == subject.client.name
-    ]
+    if subject.entrance in BALANCED:
+        assert subject.policy is not None
+        return vip_service(subject.policy, subject.protocol)
+    if subject.requires is Requires.SILENT:
+        return SOME
+    return LOCAL if subject.policy is TrafficPolicy.LOCAL else CLUSTER
+
+
+def _rows(check: EveryNodeCheck, seen: EveryNodeEvidence, service: str = "") -> list[Dialled]:
+    """The targets of a check, or those of another Service like them."""
+    subject = check.subject
+    assert subject.protocol is not None
+    rows = seen.rows(service or _service(check), subject.entrance, subject.protocol, subject.family)
+    return [row for row in rows if not row.from_outside or row.client == subject.client.name]
 
 
 # ------------------------------------------------------------------------------------------------------- what is wrong
@@ -190,22 +228,20 @@ def _unanswered(seen: EveryNodeEvidence, accept: frozenset[AddressClass]) -> Fau
 def _answers(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every target answers, and the backend sees the client or a node."""
     accept = frozenset() if check.subject.entrance in INSIDE else frozenset({AddressClass.CLIENT, AddressClass.NODE})
-    service = LOCAL if check.subject.policy is TrafficPolicy.LOCAL else CLUSTER
-    rows = _rows(check, seen, service)
-    rows = [row for row in rows if service == CLUSTER or seen.endpoints_on(row.node, LOCAL)]
+    rows = [row for row in _rows(check, seen) if row.service == CLUSTER or seen.endpoints_on(row.node, LOCAL)]
     return _all(check, seen, _reached(check, seen, rows), _unanswered(seen, accept))
 
 
 def _source(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every node with an endpoint answers, and the backend sees the client."""
-    rows = [row for row in _rows(check, seen, LOCAL) if seen.endpoints_on(row.node, LOCAL)]
+    rows = [row for row in _rows(check, seen) if seen.endpoints_on(row.node, LOCAL)]
     return _all(check, seen, _reached(check, seen, rows), _unanswered(seen, frozenset({AddressClass.CLIENT})))
 
 
 def _first(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every node with an endpoint showed the client from the beginning, where it does so in the judged window."""
     faults = _unanswered(seen, frozenset({AddressClass.CLIENT}))
-    rows = [row for row in _rows(check, seen, LOCAL) if row.first and not faults(row)]
+    rows = [row for row in _rows(check, seen) if row.first and not faults(row)]
     if not rows:
         return undecided(check, "no node answers as required in the judged window, so there is nothing to compare with")
     return _all(check, seen, [replace(row, answers=row.first) for row in rows], faults)
@@ -220,7 +256,7 @@ def _reached(check: EveryNodeCheck, seen: EveryNodeEvidence, rows: Sequence[Dial
 
 def _own_endpoint(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Only a node's own endpoints answer there. What is lost at a nodePort is judged with the source."""
-    rows = [row for row in _rows(check, seen, LOCAL) if seen.endpoints_on(row.node, LOCAL)]
+    rows = [row for row in _rows(check, seen) if seen.endpoints_on(row.node, LOCAL)]
     inside = check.subject.entrance is Entrance.CLUSTER_IP
 
     def faults(row: Dialled) -> Counter[str]:
@@ -236,37 +272,41 @@ def _own_endpoint(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
 
 def _silent(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
-    """No node without an endpoint answers."""
-    rows = [row for row in _rows(check, seen, SOME) if not seen.endpoints_on(row.node, SOME)]
+    """No node without an endpoint answers; else ``every-node-1 answered after 6 s x2``, of those that wait longer."""
+    rows = [row for row in _rows(check, seen) if not seen.endpoints_on(row.node, SOME)]
 
     def faults(row: Dialled) -> Counter[str]:
-        return Counter({each.words: each.count for each in row.answers if each.outcome not in QUIET})
+        answers = Counter({each.words: each.count for each in row.answers if each.outcome not in QUIET})
+        return answers or _delivered(seen, row)
 
     return _all(check, seen, rows, faults)
 
 
+def _delivered(seen: EveryNodeEvidence, row: Dialled) -> Counter[str]:
+    """The connections without any answer that reached a backend all the same; all of a target, if all followed did."""
+    followed = seen.witnesses.get(row.key, ())
+    number = sum(each.delivered is not None for each in followed)
+    words = say_delivered(followed)
+    return Counter({words: row.total if number == len(followed) else number}) if words else Counter()
+
+
 def _unserved(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """No node that the client reaches serves the port of a VIP at its own address, unless that is announced."""
-    subject = check.subject
-    assert subject.policy is not None
-    assert subject.protocol is not None
-    service = vip_service(subject.policy, subject.protocol)
+    service = _service(check)
     announced = {row.address for row in seen.dialled if (row.service, row.entrance) == (service, Entrance.VIP)}
-    rows = [row for row in _rows(check, seen, service) if row.address not in announced]
+    rows = [row for row in _rows(check, seen) if row.address not in announced]
     rows = [row for row in rows if (control := seen.listener(row)) is not None and control.answered]
 
     def faults(row: Dialled) -> Counter[str]:
-        return Counter({each.words: each.count for each in row.answered if each.pod in seen.endpoints})
+        answers = Counter({each.words: each.count for each in row.answered if each.pod in seen.endpoints})
+        return answers if row.answered else _delivered(seen, row)
 
     return _all(check, seen, rows, faults)
 
 
 def _every_address(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every announced address answers, and what the backend sees is as at the first one."""
-    subject = check.subject
-    assert subject.policy is not None
-    assert subject.protocol is not None
-    rows = _rows(check, seen, vip_service(subject.policy, subject.protocol))
+    rows = _rows(check, seen)
     first = [each for row in rows if row.address == rows[0].address for each in row.answered]
     if not first:
         return undecided(check, "the first announced address does not answer")
@@ -303,13 +343,7 @@ def _family(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 # -------------------------------------------------------------------------------------------------------- all endpoints
 def _groups(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Mapping[str, Counter[str]]:
     """The connections that each endpoint answered, by the node that chose among them; empty for all nodes."""
-    subject = check.subject
-    assert subject.protocol is not None
-    if subject.entrance is Entrance.VIP:
-        assert subject.policy is not None
-        rows = _rows(check, seen, vip_service(subject.policy, subject.protocol))
-    else:
-        rows = _rows(check, seen, LOCAL if subject.policy is TrafficPolicy.LOCAL else CLUSTER)
+    subject, rows = check.subject, _rows(check, seen)
     if subject.policy is TrafficPolicy.LOCAL and subject.entrance is not Entrance.VIP:
         found = {}
         for row in rows:
@@ -419,7 +453,7 @@ def _beside(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
         return Counts(sum(each.lost for each in every), sum(each.requests for each in every))
 
     nodes: dict[str, list[Dialled]] = {}
-    for row in _rows(check, seen, LOCAL if check.subject.policy is TrafficPolicy.LOCAL else CLUSTER):
+    for row in _rows(check, seen):
         nodes.setdefault(row.node, []).append(row)
     listeners = {node: [row for row in _rows(check, seen, LISTENER) if row.node == node] for node in nodes}
     without = counted_at(row for rows in listeners.values() for row in rows)

@@ -1,11 +1,12 @@
 """The run of this scenario: one window in which every sampled node and every endpoint is asked."""
 
+import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product
+from typing import cast
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -13,10 +14,11 @@ from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks import health
 from esipp.checks.check import Feature
-from esipp.checks.model import OUTSIDE, Client, Entry, EntryKind, Family, Path, Protocol
+from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.reading import contradiction
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
+from esipp.packets.tracking import Reader, Tracking, reachable
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
 from esipp.scenarios.context import Context, kept, spare
@@ -43,7 +45,18 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JOBS_AT_ONCE, JUDGED_TIMEOUT, LINGER, PARALLEL
+from esipp.scenarios.packet_watch import follow, watched
+from esipp.scenarios.paths.probes import (
+    ANSWER_TIMEOUT,
+    JOBS_AT_ONCE,
+    JUDGED_TIMEOUT,
+    LINGER,
+    PARALLEL,
+    PATIENT_TIMEOUT,
+    QUICK_LOOKS,
+    WAIT_TIMEOUT,
+    WAITS,
+)
 from esipp.testbed.announced import announced
 from esipp.testbed.testbed import Testbed
 
@@ -51,6 +64,10 @@ PART = "every node"
 
 SAMPLES = 20
 """Connections to a target. A node that rewrites one in seven is noticed with 95 %; one that always does, always."""
+
+SAMPLED = 2
+"""The first connections to each target, which packets follow: so these are of every node, entry and client. Where both
+witnesses contradict each other, two are no accident."""
 
 FEW = 3
 """Connections to a port that a node either serves, always, or does not."""
@@ -72,6 +89,11 @@ LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 HEALTHY = "/healthz"
 
+Result = Json | Observation
+"""What a prober reports: of HTTP requests the line, of connections to echo servers an observation."""
+
+Results = Mapping[Dialled, list[Result]]
+
 
 def observe(context: Context) -> EveryNodeEvidence:
     """The evidence on every sampled node and every endpoint."""
@@ -86,12 +108,16 @@ def observe(context: Context) -> EveryNodeEvidence:
 
 @dataclass
 class Survey:
-    """Asks every sampled node and every endpoint."""
+    """Asks every sampled node and every endpoint.
+
+    Connections to ``patient`` targets may take as long as a late answer: to those that answered before, and to those
+    that may answer and that nobody waited for. ``first`` are the answers before the judged window.
+    """
 
     context: Context
     topology: Topology
     stop: Stop = field(default_factory=Stop)
-    answering: set[Dialled] = field(default_factory=set)
+    patient: set[Dialled] = field(default_factory=set)
     first: dict[Dialled, list[Answer]] = field(default_factory=dict)
 
     @property
@@ -131,10 +157,14 @@ class Survey:
             some=tuple(pod for pod, node in self.own.items() if node in some),
             obstacles={f"{name} {family}": why for (name, family), why in testbed.obstacles.items()},
         )
-        expected = [row for row in rows if self._must_answer(seen, row)]
-        self._settle(expected)
-        dialled = self._dial(rows, self._count, self.answering, set(expected))
-        seen.dialled = tuple(replace(row, first=tuple(self.first.get(replace(row, answers=()), ()))) for row in dialled)
+        expected = {row for row in rows if self._must_answer(seen, row)}
+        silent = [row for row in rows if self._must_be_silent(seen, row)]
+        self._settle([row for row in rows if row in expected])
+        self.patient |= {row for row in rows if row.service != PROXY} - expected.union(silent)
+        made = self._observe(seen, rows, expected, silent)
+        seen.dialled = tuple(
+            replace(row, answers=self._read_all(row, made[row]), first=tuple(self.first.get(row, ()))) for row in rows
+        )
         self._tell(seen)
         return seen
 
@@ -200,7 +230,7 @@ class Survey:
     def _at_service_ports(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
         """The highest port of Services with a VIP, at addresses of nodes."""
         asked = {each.policy for each in self.subjects if each.entrance is Entrance.SERVICE_PORT and each.policy}
-        for policy, (node, address) in product(sorted(asked), self._addresses(family)):
+        for policy, (node, address) in itertools.product(sorted(asked), self._addresses(family)):
             name = vip_service(policy, protocol)
             yield Dialled(name, Entrance.SERVICE_PORT, protocol, family, node, address, HIGHEST, OUTSIDE.name)
 
@@ -257,6 +287,11 @@ class Survey:
         local = row.service in (LOCAL, SOME)
         return not local or bool(seen.endpoints_on(row.node, row.service))
 
+    def _must_be_silent(self, seen: EveryNodeEvidence, row: Dialled) -> bool:
+        """Whether no endpoint may answer at a target: then its silence is waited for."""
+        bare = row.service == SOME and not seen.endpoints_on(row.node, SOME)
+        return row.entrance is Entrance.SERVICE_PORT or bare
+
     def _count(self, row: Dialled) -> int:
         """The connections to a target; those that show the shares of endpoints have ``SHARED`` in all.
 
@@ -269,7 +304,7 @@ class Survey:
         least = SYNS if counts_syns and row.service in (CLUSTER, LISTENER) else SAMPLES
         if row.service == CLUSTER and row.entrance in SHARING and row.port != HIGHEST:
             return max(least, -(-SHARED // len(self.nodes)))
-        vip = row.entrance is Entrance.VIP and row.port != HIGHEST and row in self.answering
+        vip = row.entrance is Entrance.VIP and row.port != HIGHEST and row in self.patient
         several = row.service == LOCAL and row.entrance in SHARING and self._several(row.node)
         return SHARED if vip or several else least
 
@@ -279,12 +314,15 @@ class Survey:
     # --------------------------------------------------------------------------------------------------- the dialling
     def _settle(self, expected: Sequence[Dialled]) -> None:
         """Wait until every target that must answer does; what stays silent is judged as it is."""
+        looks = itertools.count()
 
         def look() -> Reading:
-            made = self._dial(expected, lambda _row: 1, set(), set(expected))
+            limit = JUDGED_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
+            results = self._dial(expected, lambda _: 1, lambda _: limit, set(expected))
+            made = [replace(row, answers=self._read_all(row, each)) for row, each in results.items()]
             self._keep(made)
             right = [row for row in made if not row.lost]
-            self.answering |= {replace(row, answers=()) for row in right}
+            self.patient |= {replace(row, answers=()) for row in right}
             wrong = next((row for row in made if row.lost), None)
             state = f"{len(right)} of {len(made)} targets answer"
             return Reading(wrong is None, state + (f", not {wrong.service} at {wrong.where}" if wrong else ""))
@@ -302,58 +340,104 @@ class Survey:
                     now = replace(now, count=kept.pop().count + now.count)
                 kept.append(now)
 
+    def _observe(
+        self, seen: EveryNodeEvidence, rows: Sequence[Dialled], expected: set[Dialled], silent: Sequence[Dialled]
+    ) -> Results:
+        """Make the judged connections: those that packets follow first, then the others.
+
+        A target that must stay silent gets some with more patience meanwhile.
+        """
+        run, clients, findings = self.context.run, self.context.clients, self.context.findings
+        followed = [row for row in rows if row.entrance not in (Entrance.HEALTH, Entrance.PROXY)]
+        pods = {Backends.POD: frozenset(self.own)}
+
+        def limit(row: Dialled) -> float:
+            return ANSWER_TIMEOUT if row in self.patient else JUDGED_TIMEOUT
+
+        reader = Reader(reachable(clients.agents, findings.on_node))
+        with ThreadPoolExecutor(1) as beside, reader:
+            waits = beside.submit(self._dial, silent, lambda _: WAITS, lambda _: WAIT_TIMEOUT, set(), brief=False)
+            with watched(run, findings, self.testbed, clients, pods) as watch:
+                first = self._dial(followed, lambda _: SAMPLED, limit, expected, brief=False)
+            self.patient -= {row for row, each in first.items() if not any(map(_is_answer, each))}
+            rest = self._dial(rows, lambda row: self._count(row) - len(first.get(row, ())), limit, expected)
+            made = {row: [*first.get(row, ()), *rest[row]] for row in rows}
+            tables = reader.end()  # at once, as kernels forget
+        elsewhere = {row: each for row, each in made.items() if row.entrance is not Entrance.LOOPBACK}
+        seen.tracked = Tracking(tables).testify(_observations(elsewhere))  # flows to 127.0.0.1 look alike on all nodes
+        seen.witnesses, seen.blind = follow(run, watch, _observations(first))
+        return {row: [*each, *waits.result().get(row, ())] for row, each in made.items()}
+
     def _dial(
-        self, rows: Iterable[Dialled], count: Callable[[Dialled], int], patient: set[Dialled], expected: set[Dialled]
-    ) -> list[Dialled]:
-        """Dial all targets at the same time; a client has a limited number of jobs in flight that get answers."""
+        self,
+        rows: Iterable[Dialled],
+        count: Callable[[Dialled], int],
+        limit: Callable[[Dialled], float],
+        gated: set[Dialled],
+        *,
+        brief: bool = True,
+    ) -> Results:
+        """Dial all targets at the same time.
+
+        Args:
+            rows: the targets.
+            count: the connections to each.
+            limit: seconds that each of them may take.
+            gated: targets that must answer; a client has a limited number of their jobs in flight.
+            brief: whether equal results are combined.
+        """
         gates = {client: ThreadPoolExecutor(JOBS_AT_ONCE) for client in {row.client for row in rows}}
-        limit = self.context.timeouts.job_ends
-        flying: dict[Dialled, Future[tuple[Answer, ...]]] = {}
+        patience = self.context.timeouts.job_ends
+        flying: dict[Dialled, Future[list[Result]]] = {}
         try:
             for row in rows:
-                timeout = ANSWER_TIMEOUT if row in patient else JUDGED_TIMEOUT
-                job = self._job(row, count(row), timeout, PARALLEL[row.protocol] if row in expected else 0)
-                one = partial(self._answers, row, job)
-                flying[row] = gates[row.client].submit(_result, one, limit) if row in expected else one()
-            return [replace(row, answers=self.stop.result(each, limit)) for row, each in flying.items()]
+                job = replace(self._job(row, count(row), limit(row)), brief=brief)
+                if row in gated:
+                    start = partial(self._start, row, replace(job, parallel=PARALLEL[row.protocol]))
+                    flying[row] = gates[row.client].submit(_result, start, patience)
+                else:
+                    flying[row] = self._start(row, job)
+            return {row: self.stop.result(each, patience) for row, each in flying.items()}
         except TimeoutError:
             raise HarnessError(
-                f"Timed out after {limit:.0f} s waiting for the probers.", "is a machine overloaded?"
+                f"Timed out after {patience:.0f} s waiting for the probers.", "is a machine overloaded?"
             ) from None
         finally:
             for gate in gates.values():
                 gate.shutdown(wait=False, cancel_futures=True)
 
-    def _job(self, row: Dialled, count: int, timeout: float, parallel: int) -> Job:
+    def _job(self, row: Dialled, count: int, timeout: float) -> Job:
         asks = row.entrance in (Entrance.HEALTH, Entrance.PROXY)
         protocol = "get" if asks else row.protocol.value.lower()
-        made = Job(f"{row.service} at {row.where}", protocol, row.address, row.port, count, timeout, parallel=parallel)
+        made = Job(row.key, protocol, row.address, row.port, count, timeout)
         if asks:
-            return replace(made, brief=True, url=HEALTHY)
+            return replace(made, url=HEALTHY)
         first_port = zlib.crc32(f"{self.context.run.settings.seed} {row.client}".encode())
-        return replace(made, brief=True, wide=first_port, on_a_node=not row.from_outside, linger=LINGER)
+        return replace(made, wide=first_port, on_a_node=not row.from_outside, linger=LINGER)
 
-    def _prober(self, row: Dialled) -> Prober:
+    def _start(self, row: Dialled, job: Job) -> "Future[list[Result]]":
         clients = self.context.clients
-        return clients.probers[row.client] if row.from_outside else clients.agents[row.node]
+        prober: Prober = clients.probers[row.client] if row.from_outside else clients.agents[row.node]
+        return cast("Future[list[Result]]", prober.ask(job) if job.protocol == "get" else prober.submit(job))
 
-    def _answers(self, row: Dialled, job: Job) -> "Future[tuple[Answer, ...]]":
-        """Start a job; the future has the results."""
-        made: Future[tuple[Answer, ...]] = Future()
+    def _read_all(self, row: Dialled, results: Iterable[Result]) -> tuple[Answer, ...]:
+        """The results at a target, equal ones as one."""
+        found: dict[Answer, list[Answer]] = {}
+        for each in (self._read(row, result) for result in results):
+            found.setdefault(replace(each, count=0, resent=0, copies=0, paired=0, moved=0), []).append(each)
+        return tuple(
+            replace(
+                kind,
+                count=sum(each.count for each in same),
+                resent=sum(each.resent for each in same),
+                copies=sum(each.copies for each in same),
+                paired=sum(each.paired for each in same),
+                moved=sum(each.moved for each in same),
+            )
+            for kind, same in found.items()
+        )
 
-        def take(done: "Future[list[Json]] | Future[list[Observation]]") -> None:
-            try:
-                made.set_result(tuple(self._read(row, each) for each in done.result()))
-            except BaseException as broken:  # of the prober, or of its lines: whoever waits for it gets it
-                made.set_exception(broken)
-
-        if job.protocol == "get":
-            self._prober(row).ask(job).add_done_callback(take)
-        else:
-            self._prober(row).submit(job).add_done_callback(take)
-        return made
-
-    def _read(self, row: Dialled, result: "Json | Observation") -> Answer:
+    def _read(self, row: Dialled, result: Result) -> Answer:
         if not isinstance(result, Observation):
             said = health.Answer.read(result)
             return Answer(said.outcome, said.count, detail=said.words if said.status else said.detail)
@@ -362,8 +446,10 @@ class Survey:
         if lie := contradiction(result):
             return Answer(Outcome.ERROR, result.count, detail=f"the echo server contradicts itself: {lie}")
         pod, node = result.backend or "", result.node or ""
+        seconds = result.ended - result.started
+        late = f"{pod} answered after {seconds:.0f} s" if result.count == 1 and seconds >= JUDGED_TIMEOUT else ""
         if not row.from_outside:
-            return Answer(Outcome.ANSWERED, result.count, pod, node, source=result.seen[0])
+            return Answer(Outcome.ANSWERED, result.count, pod, node, source=result.seen[0], detail=late)
         path = Path(self.topology.stands[row.client].client, Entry(EntryKind.NODE_PORT), row.protocol, row.family)
         origin = self.topology.origin(path, result.seen[0], result.source[0] if result.source else None)
         source = f"{parse_address(result.seen[0])} = {origin.owner}"
@@ -375,6 +461,7 @@ class Survey:
             node,
             tuple(sorted(origin.classes)),
             source,
+            late,
             resent=sum(each.again > 0 for each in result.irregular),
             copies=sum(each.copies for each in result.irregular),
             paired=len(pairs),
@@ -412,6 +499,14 @@ class Survey:
             self.context.run.feature(name, self.context.findings.features[name])
 
 
-def _result(start: "Callable[[], Future[tuple[Answer, ...]]]", limit: float) -> tuple[Answer, ...]:
+def _result(start: "Callable[[], Future[list[Result]]]", limit: float) -> list[Result]:
     """Start a job and wait for it."""
     return start().result(limit)
+
+
+def _observations(results: Results) -> dict[str, list[Observation]]:
+    return {row.key: [each for each in made if isinstance(each, Observation)] for row, made in results.items()}
+
+
+def _is_answer(result: Result) -> bool:
+    return isinstance(result, Observation) and result.outcome is Outcome.ANSWERED

@@ -12,7 +12,7 @@ from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, SOME, vi
 from esipp.scenarios.every_node.objects import EVERY_LABEL, HIGHEST
 from esipp.scenarios.every_node.subject import FURTHER, Entrance, EveryNode, Requires
 from tests.broken.breakage import Break, Group, RunOptions, no_check
-from tests.broken.breaks.delivery.connections import doubled, first_flows_rewritten, moved_ports
+from tests.broken.breaks.delivery.connections import doubled, first, first_flows_rewritten, moved_ports
 from tests.broken.forwarding import external_addresses, handed_on, internal_addresses, second_addresses
 from tests.broken.masquerading import pod_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
@@ -22,6 +22,7 @@ SUITE = RunOptions(("nodes",))
 SERVICES = (CLUSTER, LOCAL, SOME)
 REFUSED = {"TCP": ("--jump", "REJECT", "--reject-with", "tcp-reset"), "UDP": ("--jump", "REJECT")}
 PROXY_PORT = "10256"
+ALL = tuple(Family)
 
 Making = Callable[[Nodes, Live], Iterator[Rule]]
 Addresses = Callable[[Nodes, str], Mapping[Family, str]]
@@ -33,14 +34,18 @@ def _live(make: Making) -> Callable[[Nodes], AbstractContextManager[Placed]]:
 
 
 def _about(
-    *entrances: Entrance, requires: Requires, protocols: tuple[Protocol, ...] = (), policy: TrafficPolicy | None = None
+    *entrances: Entrance,
+    requires: Requires,
+    protocols: tuple[Protocol, ...] = (),
+    policy: TrafficPolicy | None = None,
+    families: tuple[Family, ...] = ALL,
 ) -> Callable[[Check], bool]:
-    """Checks of these entrances that require this, of these protocols and this policy, or of all."""
+    """Checks of these entrances that require this, of these protocols, this policy and these families, or of all."""
 
     def notices(check: Check) -> bool:
         if not is_about(check, EveryNode) or check.subject.requires is not requires:
             return False
-        fits = not protocols or check.subject.protocol in protocols
+        fits = (not protocols or check.subject.protocol in protocols) and check.subject.family in families
         return check.subject.entrance in entrances and fits and policy in (None, check.subject.policy)
 
     return notices
@@ -61,6 +66,10 @@ def _control_plane(nodes: Nodes) -> tuple[str, ...]:
     return tuple(node for node in nodes.containers if node not in nodes.roles.values())
 
 
+def _third(nodes: Nodes) -> tuple[str, ...]:
+    return (nodes.roles[Role.OTHER_NODE],)
+
+
 # ------------------------------------------------------------------------------------------------------------ the rules
 def udp_rewritten(nodes: Nodes, live: Live) -> Iterator[Rule]:
     """The third worker masquerades UDP on its way to its own endpoints."""
@@ -71,12 +80,16 @@ def udp_rewritten(nodes: Nodes, live: Live) -> Iterator[Rule]:
             yield Rule(family, "POSTROUTING", (*away, *MASQUERADE), here)
 
 
-def node_ports_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
-    """The control plane node drops what is sent to nodePorts."""
-    for port in _ports(live, *SERVICES):
-        for family in Family:
-            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP)
-            yield Rule(family, "PREROUTING", words, _control_plane(nodes), "mangle")
+def node_ports_dropped(where: Callable[[Nodes], tuple[str, ...]], families: tuple[Family, ...] = ALL) -> Making:
+    """Such nodes drop what is sent to nodePorts."""
+
+    def rules(nodes: Nodes, live: Live) -> Iterator[Rule]:
+        for port in _ports(live, *SERVICES):
+            for family in families:
+                words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP)
+                yield Rule(family, "PREROUTING", words, where(nodes), "mangle")
+
+    return rules
 
 
 def dropped_at(addresses: Addresses) -> Making:
@@ -139,6 +152,28 @@ def node_ports_handed_on(service: str, *protocols: Protocol) -> Making:
                 yield from handed_on(port, address, port["targetPort"], True, (nodes.roles[Role.OTHER_NODE],))
 
     return rules
+
+
+def handed_on_in_silence(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker sends nodePorts of a Local Service on to another node's endpoint, and drops the replies."""
+    yield from node_ports_handed_on(SOME, *Protocol)(nodes, live)
+    for port in _ports(live, SOME):
+        for family in Family:
+            replies = ("--match", "conntrack", "--ctdir", "REPLY", *DROP)
+            yield Rule(family, "PREROUTING", (*came_by(port, port["nodePort"]), *replies), _third(nodes), "mangle")
+
+
+def handed_on_late(nodes: Nodes, live: Live) -> Iterator[Rule]:
+    """The third worker sends TCP nodePorts of a Local Service on to another node's endpoint, from the sixth SYN on.
+
+    Linux since 6.5 sends its SYN again after one, two, three, four and six seconds.
+    """
+    yield from node_ports_handed_on(SOME, Protocol.TCP)(nodes, live)
+    for port in (each for each in _ports(live, SOME) if each["protocol"] == Protocol.TCP):
+        for family in Family:
+            late = ("--syn", *first(5, "srcip,srcport,dstport", "late-node-ports"), *DROP)
+            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *late)
+            yield Rule(family, "PREROUTING", words, _third(nodes), "mangle")
 
 
 def cluster_ips_dropped(nodes: Nodes, live: Live) -> Iterator[Rule]:
@@ -323,10 +358,21 @@ BREAKS = (
     _one(
         "control-plane-drops-node-ports",
         "the control plane node drops what is sent to nodePorts",
-        node_ports_dropped,
+        node_ports_dropped(_control_plane),
         _any(_SOURCES, _ANSWERS),
         r"targets differ: esipp-control-plane",
         opens=_about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT),
+    ),
+    _one(
+        "one-worker-without-ipv6-node-ports",
+        "the third worker drops what is sent to nodePorts over IPv6, as if it had no rules for them",
+        node_ports_dropped(_third, (Family.IPV6,)),
+        _any(
+            _about(*_AT_PORTS, requires=Requires.SOURCE, families=(Family.IPV6,)),
+            _about(*_AT_PORTS, requires=Requires.ANSWERS, families=(Family.IPV6,)),
+        ),
+        _WORKER,
+        opens=_about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT, families=(Family.IPV6,)),
     ),
     _one(
         "second-address-drops",
@@ -376,6 +422,22 @@ BREAKS = (
         node_ports_handed_on(SOME, *Protocol),
         _about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT),
         _WORKER,
+    ),
+    _one(
+        "one-worker-hands-node-ports-on-in-silence",
+        "the third worker has no endpoint of a Local Service, sends its nodePorts to another node's, and drops the "
+        "replies: only packets show it",
+        handed_on_in_silence,
+        _about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT),
+        "no answer, but packets reached a backend",
+    ),
+    _one(
+        "one-worker-serves-after-six-seconds",
+        "the third worker has no endpoint of a Local Service, and sends its nodePorts to another node's over TCP, but "
+        "only after six seconds",
+        handed_on_late,
+        _about(Entrance.NODE_PORT, Entrance.EXTERNAL_IP, requires=Requires.SILENT, protocols=(Protocol.TCP,)),
+        r"answered after \d+ s",
     ),
     _one(
         "one-worker-leaves-its-own-endpoint",
