@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from esipp.app.exit_codes import OF_INIT
-from esipp.base.errors import ExitCode, PreflightError, did_you_mean
+from esipp.base.errors import ExitCode, PreflightError, did_you_mean, if_not_writable
 from esipp.base.json import Json
 
 NAME = "esipp.yaml"
@@ -157,12 +157,7 @@ def add_init(commands: Any, settings_of: Callable[[argparse.Namespace], Any], ad
         settings_of: returns the settings of parsed options.
         add_cluster: adds the options of a run; those that are given are written, too.
     """
-    parser = commands.add_parser(
-        "init",
-        help=f"write {NAME} with options for the cluster at hand",
-        epilog=OF_INIT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = commands.add_parser("init", help=f"write {NAME} with options for the cluster at hand", epilog=OF_INIT)
     add_cluster(parser)
     parser.add_argument("--yes", action="store_true", help="use the kubeconfig's current context and do not ask")
     parser.add_argument("--file", default=NAME, metavar="FILE", help=f"the file to write (default: {NAME})")
@@ -188,10 +183,8 @@ def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace
     missing = sorted(name for name, feature in found.features.items() if not feature.present)
     profiles = [each.name for each in found.balancer.profiles]
     text = "\n".join(_lines({"context": settings.context, **given}, found.facts, profiles, missing))
-    try:
+    with if_not_writable(f"Cannot write {file}", "name another with --file."):
         file.write_text(text + "\n", encoding="utf-8")
-    except OSError as broken:
-        raise PreflightError(f"Cannot write {file}: {broken.strerror}.", "name another with --file.") from None
     print(f"{file}: now 'esipp doctor', then 'esipp run'")
     return int(ExitCode.CONFORMANT)
 
