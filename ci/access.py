@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ci.hermetic.engine import Engine
 from ci.places import CONTEXT, Places, places
-from ci.step import Step, output
+from ci.step import SetupError, Step, output
 
 
 @dataclass(frozen=True)
@@ -63,3 +63,14 @@ class ClusterAccess:
             return ClusterAccess(**json.loads(where.cluster_file.read_text()))
         except (OSError, ValueError, TypeError):
             return None
+
+    @staticmethod
+    def kept(where: Places) -> ClusterAccess:
+        """Read the same for a command that needs it.
+
+        Raises:
+            SetupError: there is no kept cluster.
+        """
+        if there := ClusterAccess.load(where):
+            return there
+        raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")

@@ -149,20 +149,8 @@ def table(columns: Mapping[int, Sequence[Seconds]]) -> list[str]:
 
 def command(context: str, image: str, ids: Sequence[str], out: Path) -> list[str]:
     """The run; no ids are all checks."""
-    return [
-        sys.executable,
-        "-m",
-        "esipp",
-        "run",
-        "--context",
-        context,
-        "--image",
-        image,
-        "--out",
-        str(out),
-        *SOURCE_IP,
-        *ids,
-    ]
+    run = [sys.executable, "-m", "esipp", "run", "--context", context, "--image", image, "--out", str(out)]
+    return [*run, *SOURCE_IP, *ids]
 
 
 def one_run(context: str, image: str, ids: Sequence[str]) -> Seconds:

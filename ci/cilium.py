@@ -72,21 +72,11 @@ def render(chart: Chart, lane: Lane, kubernetes: str, file: Path) -> str:
         SetupError: helm refuses.
     """
     file.write_text(yaml.safe_dump(values(lane), sort_keys=False))
-    command: list[str | Path] = [
-        chart.helm,
-        "template",
-        "cilium",
-        chart.folder,
-        "--namespace",
-        NAMESPACE,
-        "--values",
-        file,
-    ]
-    rendered = output([*command, "--kube-version", kubernetes], timeout=120)
+    command = [chart.helm, "template", "cilium", chart.folder, "--namespace", NAMESPACE, "--values", file]
+    command += ["--kube-version", kubernetes]
+    rendered = output(command, timeout=120)
     if not rendered:
-        raise SetupError(
-            "helm cannot render Cilium's chart.", f"{' '.join(map(str, command))} --kube-version {kubernetes}"
-        )
+        raise SetupError("helm cannot render Cilium's chart.", " ".join(map(str, command)))
     return rendered
 
 

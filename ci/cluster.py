@@ -63,21 +63,8 @@ def create(there: ClusterAccess, config: Path, journal: Journal, logs: Path) -> 
     with journal.step(what, hint=f"node logs are in {logs}/nodes") as step:
         try:
             # --retain: a failed cluster tells why; it is deleted below.
-            there.run(
-                step,
-                "kind",
-                "create",
-                "cluster",
-                "--name",
-                CLUSTER,
-                "--image",
-                there.node_image,
-                "--config",
-                config,
-                "--retain",
-                "--wait",
-                "0s",
-            )
+            options = ("--name", CLUSTER, "--image", there.node_image, "--config", config, "--retain", "--wait", "0s")
+            there.run(step, "kind", "create", "cluster", *options)
         except SetupError as error:
             there.ask("kind", "export", "logs", "--name", CLUSTER, logs / "nodes", timeout=60)
             kubelets = [path.read_text(errors="replace") for path in (logs / "nodes").glob("*/kubelet.log")]

@@ -24,14 +24,9 @@ def docker(there: ClusterAccess, *arguments: str) -> str:
         SetupError: it failed.
     """
     done = subprocess.run(
-        [*there.prefix, "docker", *arguments],
-        env=there.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DOCKER_SECONDS,
-        check=False,
-    )
+        [*there.prefix, "docker", *arguments], env=there.environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=DOCKER_SECONDS, check=False,
+    )  # fmt: skip
     if done.returncode != 0:
         raise SetupError(
             f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "check that the docker engine runs."

@@ -91,13 +91,8 @@ def add(
 
 def _order(record: Record) -> tuple[Any, ...]:
     plane = plane_of(record["facts"])
-    return (
-        not plane.is_reference,
-        plane.proxy,
-        plane.families != "dual-stack",
-        *(-each for each in plane.minor),
-        plane.name,
-    )
+    newest_first = (-each for each in plane.minor)
+    return not plane.is_reference, plane.proxy, plane.families != "dual-stack", *newest_first, plane.name
 
 
 def tell(plane: Plane, planes: Mapping[Plane, RecordedRun], lane: Mapping[str, Any]) -> dict[str, Any]:

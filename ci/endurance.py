@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
@@ -93,12 +92,10 @@ as before.
 
 def conditions() -> dict[str, Any]:
     """Time, commit, machine and cluster, for each record."""
-    command = ["git", "rev-parse", "--short=7", "HEAD"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     there = ClusterAccess.load(places())
     return waited() | {
         "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-        "commit": done.stdout.strip() or "unknown",
+        "commit": records.commit(),
         "cores": cores(),
         "load": round(os.getloadavg()[0], 1),
         "lane": there.lane if there else "unknown",

@@ -36,13 +36,12 @@ from ci.containers import runs
 from ci.hermetic import coredns
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
-from ci.step import Journal, SetupError, guarded, interrupt_children, resume
+from ci.step import SETUP_FAILED, Journal, Parser, SetupError, guarded, interrupt_children, resume
 from ci.ways import Hermetic, Official, Way, choose
 from esipp.app.cli import check_run, checks_named
 from esipp.base.errors import EsippError
 
 INTERRUPTED = 2
-SETUP_FAILED = 4
 TEARDOWN_SECONDS = 120
 """Timeout for the clean-up of an interrupted suite."""
 
@@ -87,16 +86,8 @@ def _check(lane: Lane, more: list[str]) -> None:
         raise SetupError(error.sentence, error.hint) from None
 
 
-class _Parser(argparse.ArgumentParser):
-    """Exit code 2 means interrupted; a wrong option is 4, like every other bad input."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where the options are explained."""
-        self.exit(SETUP_FAILED, f"{self.prog}: {message}.\n  hint: {self.prog} --help\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="ci/conformance",
         description="Create a kind cluster, run a lane's checks on it, and remove it.",
         epilog="Options after -- go to 'esipp run'. Exit code: its own (0 conformant, 1 not, 3 harness error), "

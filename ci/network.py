@@ -186,14 +186,8 @@ def give_further_addresses(there: ClusterAccess, journal: Journal) -> None:
             named = [("InternalIP", first) for first in firsts]
             named += [("ExternalIP", each.partition("/")[0]) for each in external]
             addresses = [{"type": kind, "address": each} for kind, each in (*named, ("Hostname", node))]
-            patch = (
-                "--subresource",
-                "status",
-                "--type",
-                "merge",
-                "--patch",
-                json.dumps({"status": {"addresses": addresses}}),
-            )
-            there.run(step, "kubectl", "--context", CONTEXT, "patch", "node", node, *patch)
+            patch = json.dumps({"status": {"addresses": addresses}})
+            how = ("--subresource", "status", "--type", "merge", "--patch", patch)
+            there.run(step, "kubectl", "--context", CONTEXT, "patch", "node", node, *how)
             step.say(f"{node}:\n{batch}")
         step.note = f"{2 * sum(map(len, nodes.values()))} on {len(nodes)} nodes"

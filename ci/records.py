@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from ci.places import ROOT
+from ci.step import output
 
 Record = Mapping[str, Any]
 
 FOLDER = ROOT / "records"
+
+
+def commit() -> str:
+    """The commit of the checkout, short; unknown without git."""
+    return (output(["git", "-C", ROOT, "rev-parse", "--short=7", "HEAD"]) or "unknown").strip()
 
 
 def read(path: Path) -> list[dict[str, Any]]:

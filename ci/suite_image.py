@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -9,7 +10,7 @@ from ci.access import ClusterAccess
 from ci.hermetic import suite_base
 from ci.hermetic.store import Store, key_of
 from ci.places import ROOT, Places, places
-from ci.step import Journal, SetupError
+from ci.step import Journal, exit_code_of
 from ci.ways import Hermetic, Official, Way
 
 NAME = "localhost/esipp/suite"
@@ -53,19 +54,14 @@ def provide(there: ClusterAccess, where: Places, journal: Journal) -> str:
 
 def main() -> int:
     """Do so for the kept cluster."""
+    return exit_code_of(_main)
+
+
+def _main() -> int:
     where = places()
-    there = ClusterAccess.load(where)
-    try:
-        if not there:
-            raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
-        stdout, sys.stdout = sys.stdout, sys.stderr  # progress goes to stderr: a caller may capture the reference
-        try:
-            image = provide(there, where, Journal(where.logs / "suite-image"))
-        finally:
-            sys.stdout = stdout
-    except SetupError as error:
-        error.show()
-        return 4
+    there = ClusterAccess.kept(where)
+    with contextlib.redirect_stdout(sys.stderr):  # a caller may capture the reference
+        image = provide(there, where, Journal(where.logs / "suite-image"))
     print(image)
     return 0
 

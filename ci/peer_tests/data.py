@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from cattrs import structure
+
 from ci import records
 from ci.peer_tests.report import BAD, Outcome, SpecResult
-from esipp.base.json import Json
 
 KEPT = records.FOLDER / "peer.jsonl"
 
@@ -141,21 +142,11 @@ class Comparison:
                 case "about":
                     data.versions, data.machine, data.limits = record["versions"], record["machine"], record["limits"]
                 case "ours":
-                    data.ours = Ours(**{**record, "effort": Effort(**record["effort"])})
+                    data.ours = structure(record, Ours)
                 case "theirs":
-                    data.theirs = _theirs(record)
+                    data.theirs = structure(record, Theirs)
                 case "after":
-                    data.after = _theirs(record)
+                    data.after = structure(record, Theirs)
                 case "broken":
-                    data.broken[record["name"]] = _broken(record)
+                    data.broken[record["name"]] = structure(record, Broken)
         return data
-
-
-def _broken(record: Json) -> Broken:
-    ours = Noticing(**{**record["ours"], "effort": Effort(**record["ours"]["effort"])})
-    return Broken(record["name"], record["what"], ours, _theirs(record["theirs"]), record["together"])
-
-
-def _theirs(record: Json) -> Theirs:
-    results = [SpecResult(**{**each, "outcome": Outcome(each["outcome"])}) for each in record["results"]]
-    return Theirs(Effort(**record["effort"]), results)
