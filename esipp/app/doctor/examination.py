@@ -146,7 +146,7 @@ def _around(report: Report, cluster: Cluster, settings: Settings, earlier: Earli
         found_reference = report.must("reference", lambda: find_reference(network, cluster.server))
         if found_reference and report.must("reference", lambda: read_reference(found_reference)):
             reference = found_reference
-    earlier = replace(earlier, outside=outside, reference=reference)
+    earlier = earlier._replace(outside=outside, reference=reference)
     found = report.must("features", lambda: look_around(cluster, settings, earlier))
     if found is None and settings.without:  # the option is invalid; the other findings are still useful
         try:
