@@ -6,13 +6,14 @@ from esipp.app.plan.plan import RUN, Cost, Made, Plan, ProfileCost, Work
 from esipp.base.document import Code, Document, Pairs, Words
 from esipp.base.json import Json
 from esipp.base.plural import counted
-from esipp.checks.check import Check, Level
+from esipp.checks.check import Check
 from esipp.checks.covering import PAIRS, THREES
 from esipp.checks.profile import LoadBalancer
 from esipp.judging.durations import schedule
 from esipp.judging.schedule import say_step
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
+from esipp.report.causes import by_level
 
 CLEAN = "esipp clean --context NAME"
 Pair = tuple[str, Words]
@@ -170,9 +171,8 @@ def left(made: Work, command: str = CLEAN) -> Iterator[str]:
 
 
 def levels_of(checks: Iterable[Check]) -> str:
-    """The number of checks of each level: ``3 core, 1 informational``."""
-    levels = [check.level for check in checks]
-    return ", ".join(f"{levels.count(level)} {level.words}" for level in Level if level in levels) or "none"
+    """The number of checks of each level in words."""
+    return by_level(check.level for check in checks) or "none"
 
 
 def minutes(value: float) -> str:

@@ -10,9 +10,9 @@ from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.catalog import designs
-from esipp.checks.check import HOST_NETWORK, Check, Feature, Level, missing_features, say_missing
+from esipp.checks.check import HOST_NETWORK, Check, Level, missing_features, say_missing
 from esipp.checks.covering import Design
-from esipp.checks.model import Balancer, Service, ServiceType, Vantage
+from esipp.checks.model import Balancer, ServiceType, Vantage
 from esipp.checks.profile import Annotation, Class, Limit, LoadBalancer, Outcome, Policy
 from esipp.cluster.client import Cluster
 from esipp.judging.durations import expected, phases
@@ -224,7 +224,8 @@ def work_of(
     unsupported: dict[str, list[Check]] = {}
     for check in checks:
         if missing[check.id]:
-            unsupported.setdefault(say_missing(check, _first(missing[check.id])), []).append(check)
+            first = dict(list(missing[check.id].items())[:1])  # each check is counted under one reason only
+            unsupported.setdefault(say_missing(check, first), []).append(check)
     (profile,) = profiles if len(profiles) == 1 else (None,)
     chosen = chosen or sample(ground.nodes.values(), ground.roles)
     made = _in_batches(_made(able, ground, chosen), able, ground, parallel)
@@ -255,11 +256,6 @@ def _designs(checks: Iterable[Check], able: Iterable[Check], ground: Ground, sam
     return {suite: DesignCost(each, cost(each, each.rows), cost(each, each.product)) for suite, each in found.items()}
 
 
-def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
-    """The first missing feature: each check is counted under one reason only."""
-    return dict(list(missing.items())[:1])
-
-
 # ------------------------------------------------------------------------------------------------------- what is made
 def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
     paths = sorted({path for check in checks for path in check.subject.paths}, key=lambda path: path.key)
@@ -271,7 +267,8 @@ def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
         sampled=chosen.nodes,
     )
     objects = {path.object_name: path.service for path in paths if path.service}
-    ports = {(path.object_name, path.port, path.protocol) for path in paths if path.service and _at_nodes(path.service)}
+    ports = {(path.object_name, path.port, path.protocol) for path in paths
+             if path.service and path.service.type is not ServiceType.CLUSTER_IP}  # fmt: skip
     kinds: Counter[str] = Counter()
     for service in objects.values():
         own = service.type is ServiceType.LOAD_BALANCER
@@ -303,11 +300,6 @@ def _in_batches(made: Made, checks: Sequence[Check], ground: Ground, parallel: i
     turns = [each for each in (*plan_of.windows, *plan_of.scenarios.values()) if each]
     refused = sum(bool(balanced(check.subject.paths) & plan_of.too_many.keys()) for check in checks)
     return replace(made, balancers=plan_of.at_once, batches=len(turns), all_balancers=made.balancers, refused=refused)
-
-
-def _at_nodes(service: Service) -> bool:
-    """Whether nodes serve the ports of a Service."""
-    return service.type is not ServiceType.CLUSTER_IP
 
 
 def _node_ports(services: Iterable[Json]) -> int:
