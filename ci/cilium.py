@@ -72,11 +72,11 @@ def render(chart: Chart, lane: Lane, kubernetes: str, file: Path) -> str:
         SetupError: helm refuses.
     """
     file.write_text(yaml.safe_dump(values(lane), sort_keys=False))
-    command = [chart.helm, "template", "cilium", chart.folder, "--namespace", NAMESPACE, "--values", file]
-    command += ["--kube-version", kubernetes]
+    options = ["--namespace", NAMESPACE, "--values", str(file), "--kube-version", kubernetes]
+    command = [str(chart.helm), "template", "cilium", str(chart.folder), *options]
     rendered = output(command, timeout=120)
     if not rendered:
-        raise SetupError("helm cannot render Cilium's chart.", " ".join(map(str, command)))
+        raise SetupError("helm cannot render Cilium's chart.", " ".join(command))
     return rendered
 
 

@@ -23,7 +23,7 @@ MADE_OF = ("esipp", "suites", "fixtures", "images", "conftest.py", "requirements
 CUT_SHORT = ("incomplete", "error")
 """Results of incomplete runs."""
 ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "expiry", "endurance", "soaking", "benchmark",
-         "floor", "tables", "generate", "records", "samples", "memory", "rendering", "enter")  # fmt: skip
+         "floor", "tables", "generate", "records", "samples", "rendering", "enter")  # fmt: skip
 """Modules of ci/ that no lane runs."""
 
 

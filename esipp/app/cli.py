@@ -28,7 +28,7 @@ from esipp.app.images.command import add_images
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
-from esipp.app.options import add_run_options, settings_of
+from esipp.app.options import settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
 from esipp.app.report import detail_of
@@ -202,7 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     add_site(commands)
     add_sign(commands)
     add_fetch(commands)
-    add_init(commands, settings_of, add_run_options)
+    add_init(commands)
     return parser
 
 
