@@ -1,7 +1,5 @@
 """Location of the kept cluster, and a runner of commands there; stored for `ci/enter`."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -57,7 +55,7 @@ class ClusterAccess:
         half.rename(where.cluster_file)
 
     @staticmethod
-    def load(where: Places) -> ClusterAccess | None:
+    def load(where: Places) -> "ClusterAccess | None":
         """Read what the newest run wrote down, if its cluster was kept."""
         try:
             return ClusterAccess(**json.loads(where.cluster_file.read_text()))
@@ -65,7 +63,7 @@ class ClusterAccess:
             return None
 
     @staticmethod
-    def kept(where: Places) -> ClusterAccess:
+    def kept(where: Places) -> "ClusterAccess":
         """Read the same for a command that needs it.
 
         Raises:

@@ -4,8 +4,6 @@ Steps that use other actions are named and left out. A step that gets the input 
 the others where pip finds packages. The run's folder is copied to runs/action.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

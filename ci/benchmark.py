@@ -4,8 +4,6 @@ It compares the phases with their lower bound: the start of one pod, one sync of
 namespace controller before it deletes anything. Nothing is asserted, as machines are noisy.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ On both paths the chart comes from Cilium's Go module, pinned by `hermetic/modul
 pulls the chart's images; the hermetic path builds them into the nodes (`hermetic/cilium.py`).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 old record.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

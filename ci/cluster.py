@@ -1,7 +1,5 @@
 """The kind cluster, the same on both paths: create, load the echo image, wait for the nodes, delete."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Forwarding containers next to the nodes, on the kind network; and image builds."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping

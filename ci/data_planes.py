@@ -6,8 +6,6 @@ stores other runs. ``--expired`` lists known differences that were not observed 
 code is then 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

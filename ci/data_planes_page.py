@@ -1,7 +1,5 @@
 """The generator of docs/data-planes.md, from recorded runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any

@@ -4,8 +4,6 @@ Each run is one record in records/soak.jsonl. Records are only ever added: a ser
 red runs stay on the page.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """`ci/enter COMMAND…`: run a command in the network namespace of the kept cluster."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """Expired known differences: no longer observed on the data planes they apply to, in new and in recorded runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@
 A page is one entry of ``PAGES``: where it lies, and the function that returns its text.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -3,8 +3,6 @@
 A tree is a checkout of this project, by default this one. Two trees show the effect of a change.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import sys

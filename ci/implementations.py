@@ -1,7 +1,5 @@
 """docs/implementations.md: what each data plane and load balancer was seen to do, from recorded runs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`ci/conformance`: create a lane's cluster, run the suite on it, and remove everything."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import fcntl

@@ -1,7 +1,5 @@
 """The reference load balancer: one container next to the kind nodes, with an account of least rights."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -4,8 +4,6 @@ Lanes share built artifacts. A state folder has each lane's run and result. A la
 content is skipped, so an interrupted matrix continues where it stopped.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """State of `ci/matrix`: for each lane its run folder, its result, and the hash of the content it ran."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ It reads /proc of this machine, which includes processes in containers. This wor
 kubelet statistics, which are up to ten seconds old. It sums the proportional set size, so shared pages count once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -14,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from ci.step import output
 
@@ -130,7 +129,7 @@ class Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -4,8 +4,6 @@ In L2 mode its pools are in the kind network's subnets, for the cluster's famili
 that `router.py` routes; MetalLB's own BGP (not FRR's) announces IPv4 only.
 """
 
-from __future__ import annotations
-
 import base64
 import secrets
 from pathlib import Path

@@ -6,8 +6,6 @@ nodePorts on all of them. The high end belongs to load balancers: MetalLB has th
 balancer as many just below. The suite's own tests use the rest for hosts next to the nodes.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Records of runs for pages in docs/: `records/NAME.jsonl`, one record per line with sorted keys."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

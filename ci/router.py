@@ -5,8 +5,6 @@ docker engine's network namespace. One route there leads clients to the router, 
 machine. Nodes answer clients directly.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import shutil

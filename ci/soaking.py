@@ -5,8 +5,6 @@ has no complete ledger. It is undecided if checks are `inconclusive` or `error`.
 in a container of their own, and optionally in one node, to simulate one busy node.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Steps of a set-up: each reports its action and duration, or its failure with a hint."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """`ci/suite-image`: build the suite's own image, load it into the kept cluster, and print its reference."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Tools that the official path builds from Go modules: helm, and Cilium's chart."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

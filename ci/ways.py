@@ -1,7 +1,5 @@
 """The two paths to a cluster: official images if the engine can pull them, else the hermetic build."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

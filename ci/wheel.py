@@ -4,8 +4,6 @@ The packages are those of images/esipp/requirements.txt, by hash, as pip finds t
 wheel's program on PATH and runs it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -3,8 +3,6 @@
 The engine also has its own mount namespace, so its mounts end with its last process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Builds of programs from Go modules pinned by go.sum."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

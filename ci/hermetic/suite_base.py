@@ -3,8 +3,6 @@
 It stands apart from images.py, whose own text is a part of the node image's key: a change here costs no node image.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

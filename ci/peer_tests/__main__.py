@@ -1,7 +1,5 @@
 """`ci/peer`: upstream's specs and our suites on the kept cluster, healthy and broken; kept in records/peer.jsonl."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The results of a comparison in records/peer.jsonl, the only source of docs/peer.md."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -134,7 +132,7 @@ class Comparison:
         records.write(path, [about, *recorded, *({"kind": "broken", **asdict(each)} for each in self.broken.values())])
 
     @staticmethod
-    def load(path: Path = KEPT) -> Comparison:
+    def load(path: Path = KEPT) -> "Comparison":
         """Read what is kept; nothing is kept at first."""
         data = Comparison()
         for record in records.read(path):

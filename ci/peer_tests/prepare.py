@@ -1,7 +1,5 @@
 """Preparation of a comparison: build upstream's tests and load their image into the nodes."""
 
-from __future__ import annotations
-
 import sys
 
 from ci.access import ClusterAccess

@@ -1,7 +1,5 @@
 """A run of upstream's specs, with its duration and the machine's load."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
