@@ -185,8 +185,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         decided[network_policies.FACT] = "listed; a NetworkPolicy of esipp does not override them"
     features |= granted
     allowed = settings.allow_disruptive
-    for name, option, given in (("disruptive", "--allow-disruptive", allowed), (LONG, "--long", settings.long)):
-        features[name] = Feature(given, f"{option} was given" if given else f"only with {option}", ours=True)
+    for name, option, on in (("disruptive", "--allow-disruptive", allowed), (LONG, "--long", settings.long)):
+        features[name] = Feature(on, f"{option} was given" if on else f"only with {option}", ours=True)
     ways = proven(raw)
     features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
     everywhere = facts["node-port-addresses"] == "all"
