@@ -18,11 +18,11 @@ from ci import records
 from ci.data_planes_page import render
 from ci.expiry import Record, expired_records, facts_of, sight_text, sights_of
 from ci.places import ROOT
+from ci.planes import Differing, Plane, differing, plane_of, reference_for
 from esipp.base.errors import EsippError, PreflightError
 from esipp.checks.expiry import all_claims
 from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun, read_run
-from esipp.report.comparing.data_planes import Differing, Plane, differing, plane_of, reference_for
 
 KEPT = records.FOLDER / "data-planes.jsonl"
 PAGE = ROOT / "docs" / "data-planes.md"

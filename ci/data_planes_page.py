@@ -6,10 +6,10 @@ from typing import Any
 
 from ci import lane_file
 from ci.expiry import Record, expired_records
+from ci.planes import What, plane_of
 from esipp.base import markdown
 from esipp.checks.expiry import all_claims, binds
 from esipp.checks.known_differences import KnownDifference
-from esipp.report.comparing.data_planes import What, plane_of
 from esipp.report.escaping import code, links, prose
 
 HEAD = """# Differences between data planes

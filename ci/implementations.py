@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ci.expiry import Record
+from ci.planes import Plane, plane_of
 from esipp.base import markdown
 from esipp.checks.expiry import all_claims
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.loadbalancers.profiles.loading import named
-from esipp.report.comparing.data_planes import Plane, plane_of
 from esipp.report.escaping import code, links, prose
 
 HEAD = """# Implementations

@@ -20,8 +20,8 @@ MADE_OF = ("esipp", "suites", "fixtures", "images", "conftest.py", "requirements
 """Inputs of a run, in addition to its lane and the modules of ci/."""
 CUT_SHORT = ("incomplete", "error")
 """Results of incomplete runs."""
-ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "expiry", "endurance", "soaking", "benchmark",
-         "floor", "tables", "generate", "records", "samples", "rendering", "enter")  # fmt: skip
+ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "planes", "expiry", "endurance", "soaking",
+         "benchmark", "floor", "tables", "generate", "records", "samples", "rendering", "enter")  # fmt: skip
 """Modules of ci/ that no lane runs."""
 
 
