@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ci import account, cluster, loadbalancer, metallb, published, router, tools
+from ci import account, cluster, loadbalancer, metallb, published, router
 from ci.access import ClusterAccess
-from ci.cilium import Chart
+from ci.cilium import Chart, fetch_chart
 from ci.containers import name_of
 from ci.hermetic import apt, base_image
 from ci.hermetic import cilium as hermetic_cilium
@@ -208,7 +208,7 @@ class Official:
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = ClusterAccess(self.name, lane.name, version, image)
-        chart = tools.chart(self.bin, self.journal) if lane.has_cilium else None
+        chart = fetch_chart(self.bin, self.journal) if lane.has_cilium else None
         return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None, cilium=chart)
 
     def load(self, there: ClusterAccess, image: str) -> None:
