@@ -203,12 +203,12 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     nodes = Nodes.of(CONTEXT, None)
     nodes.heal()
     remove_leftovers()
-    peer = Peer(built, nodes, folder, options.records)
+    peer = Peer(built, nodes, folder, options.kept)
     peer.data.versions |= {"kubernetes": cluster_version(), "e2e.test": built.kubernetes, "lane": there.lane}
     peer.data.versions |= {"ginkgo": built.ginkgo_version, "agnhost": built.agnhost_version}
     peer.data.machine |= {"cores": cores(), "processes": PROCESSES}
     codes = [exit_code_of(partial(step, peer, name, options.limit)) for name in wanted]
-    if options.records == KEPT:
+    if options.kept == KEPT:
         page.write(Comparison.load())
     return max(codes)
 
