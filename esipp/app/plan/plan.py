@@ -145,23 +145,21 @@ class Plan(Work):
     """What a run would do with a given load balancer.
 
     Args:
-        profile: the load balancer.
+        given: what was asked.
         assumed: features that are assumed to be present.
-        sample_nodes, seed: as given.
         internal: the annotations that make load balancers internal, with ``--internal``.
-        bound: the value of ``--bound``, in seconds.
-        parallel: the maximum number of load balancers at the same time, as given.
         profiles: what the same selection costs with each profile.
     """
 
-    profile: LoadBalancer
+    given: Asked
     assumed: tuple[str, ...]
-    sample_nodes: int
-    seed: int | None
     internal: tuple[Annotation, ...] = ()
-    bound: float | None = None
-    parallel: int | None = None
     profiles: tuple[ProfileCost, ...] = ()
+
+    @property
+    def profile(self) -> LoadBalancer:
+        """The load balancer."""
+        return self.given.profile
 
 
 def plan(asked: Asked) -> Plan:
@@ -174,25 +172,11 @@ def plan(asked: Asked) -> Plan:
     chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features, sampled=chosen.nodes)
     work = work_of(
-        asked.checks,
-        ground,
-        [asked.profile],
-        asked.samples,
-        asked.moves,
-        chosen=chosen,
-        parallel=asked.parallel,
+        asked.checks, ground, [asked.profile], asked.samples, asked.moves, chosen=chosen, parallel=asked.parallel,
         bound=asked.bound,
-    )
-    return Plan(
-        profile=asked.profile,
-        assumed=cluster.assumed,
-        sample_nodes=asked.sample_nodes,
-        seed=asked.seed,
-        internal=internal_of(asked.profile) if asked.internal else (),
-        bound=asked.bound,
-        parallel=asked.parallel,
-        **vars(work),
-    )
+    )  # fmt: skip
+    internal = internal_of(asked.profile) if asked.internal else ()
+    return Plan(given=asked, assumed=cluster.assumed, internal=internal, **vars(work))
 
 
 def work_of(
