@@ -161,12 +161,12 @@ def _renew(earlier: ClusterAccess, way: Way, lane: Lane, where: Places, journal:
     journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
     network.give_further_addresses(earlier, journal)  # a node that was started again has lost them
     base = way.echo_base(earlier.kubernetes) if isinstance(way, Hermetic) else None
-    image = cluster.build_echo(earlier, base, journal)
+    image = cluster.ECHO.build(earlier, base, journal)
     if image != earlier.image:
         way.load(earlier, image)
     if REFERENCE in lane.load_balancers:
         base = way.balancer_base() if isinstance(way, Hermetic) else None
-        loadbalancer.renew(earlier, loadbalancer.build(earlier, base, journal), journal, lane.balancer_options)
+        loadbalancer.renew(earlier, loadbalancer.IMAGE.build(earlier, base, journal), journal, lane.balancer_options)
     account.install(earlier, journal)
     there = replace(earlier, image=image)
     there.save(where)
@@ -179,9 +179,9 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
     there = prepared.there
     config = cluster.write_config(lane, where, hermetic=way.name == "hermetic")
     with ThreadPoolExecutor() as pool:
-        echo = pool.submit(cluster.build_echo, there, prepared.echo_base, journal)
+        echo = pool.submit(cluster.ECHO.build, there, prepared.echo_base, journal)
         wanted = REFERENCE in lane.load_balancers
-        building = pool.submit(loadbalancer.build, there, prepared.balancer_base, journal) if wanted else None
+        building = pool.submit(loadbalancer.IMAGE.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
         published.install(there, lane.published, where, journal)
         network.give_further_addresses(there, journal)
@@ -197,7 +197,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         if METALLB in lane.load_balancers:
             metallb.install(there, prepared.metallb_manifest, journal)
         if METALLB_BGP in lane.load_balancers:
-            peer = router.start(there, router.build(there, prepared.router_base, journal), journal)
+            peer = router.start(there, router.IMAGE.build(there, prepared.router_base, journal), journal)
             metallb.install(there, prepared.metallb_manifest, journal, peer)
             router.await_sessions(there, journal)
         cluster.await_nodes(there, journal)

@@ -225,8 +225,8 @@ class Official:
             router.remove(there)
             published.remove(there)
             cluster.delete(there, step)
-        loadbalancer.forget_credentials(self.places)
-        router.forget_settings(self.places)
+        for folder in (loadbalancer.credentials(self.places), router.settings(self.places)):
+            shutil.rmtree(folder, ignore_errors=True)  # of no use without the cluster
         account.forget(self.places)
         self.places.cluster_file.unlink(missing_ok=True)
 
