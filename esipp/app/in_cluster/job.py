@@ -73,9 +73,7 @@ def _runs(folder: Path) -> list[Path]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and pack; see the module."""
     own, options = _split(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.job", allow_abbrev=False)
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder for all files (default: %(default)s)")
-    parsed = parser.parse_args(own)
+    parsed = _parser().parse_args(own)
     with ChildRun() as child:
         code, run = child.run(options, parsed.folder)
         await_orphans(ORPHANS_SECONDS)
@@ -105,6 +103,12 @@ def await_orphans(seconds: float) -> None:
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     at = arguments.index("--") if "--" in arguments else len(arguments)
     return list(arguments[:at]), list(arguments[at + 1 :])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.job", allow_abbrev=False)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder for all files (default: %(default)s)")
+    return parser
 
 
 if __name__ == "__main__":

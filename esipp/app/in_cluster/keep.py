@@ -24,16 +24,7 @@ LOOK_SECONDS = 1.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Wait, and return the run's exit code."""
-    parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.keep", allow_abbrev=False)
-    parser.add_argument(
-        "--linger",
-        type=int,
-        default=LINGER_SECONDS,
-        help="maximum time to keep the report (default: %(default)s)",
-        metavar="SECONDS",
-    )
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder with all files (default: %(default)s)")
-    parsed = parser.parse_args(arguments)
+    parsed = _parser().parse_args(arguments)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         description = read((parsed.folder / DESCRIPTION).read_text(encoding="utf-8"))
@@ -58,6 +49,19 @@ def wait_for(path: Path, seconds: float) -> bool:
         if left <= 0 or signal.sigtimedwait(ENDING, min(LOOK_SECONDS, left)) is not None:
             return False
     return True
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m esipp.app.in_cluster.keep", allow_abbrev=False)
+    parser.add_argument(
+        "--linger",
+        type=int,
+        default=LINGER_SECONDS,
+        help="maximum time to keep the report (default: %(default)s)",
+        metavar="SECONDS",
+    )
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder with all files (default: %(default)s)")
+    return parser
 
 
 if __name__ == "__main__":
