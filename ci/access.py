@@ -1,7 +1,5 @@
 """Location of the kept cluster, and a runner of commands there; stored for `ci/enter`."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -9,7 +7,7 @@ from pathlib import Path
 
 from ci.hermetic.engine import Engine
 from ci.places import CONTEXT, Places, places
-from ci.step import Step, output
+from ci.step import SetupError, Step, output
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,20 @@ class ClusterAccess:
         half.rename(where.cluster_file)
 
     @staticmethod
-    def load(where: Places) -> ClusterAccess | None:
+    def load(where: Places) -> "ClusterAccess | None":
         """Read what the newest run wrote down, if its cluster was kept."""
         try:
             return ClusterAccess(**json.loads(where.cluster_file.read_text()))
         except (OSError, ValueError, TypeError):
             return None
+
+    @staticmethod
+    def kept(where: Places) -> "ClusterAccess":
+        """Read the same for a command that needs it.
+
+        Raises:
+            SetupError: there is no kept cluster.
+        """
+        if there := ClusterAccess.load(where):
+            return there
+        raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")

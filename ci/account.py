@@ -1,7 +1,5 @@
 """The account that runs the suite: the rights of docs/rbac.yaml, and a kubeconfig with a short-lived token."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -4,8 +4,6 @@ Steps that use other actions are named and left out. A step that gets the input 
 the others where pip finds packages. The run's folder is copied to runs/action.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -21,7 +19,7 @@ import yaml
 from ci import account
 from ci.access import ClusterAccess
 from ci.places import CONTEXT, ROOT, places
-from ci.step import SetupError
+from ci.step import SetupError, exit_code_of
 from ci.wheel import outside_of_the_checkout
 
 ACTION = ROOT / "action.yml"
@@ -72,29 +70,26 @@ class Runner:
 
 def main(arguments: Sequence[str]) -> int:
     """Do so, print the action's outputs, and return the exit code of the step that failed, or 0."""
+    return exit_code_of(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str]) -> int:
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    there = ClusterAccess.load(places())
-    try:
-        inputs = inputs_of(action, arguments)
-        if not there:
-            raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
-        with tempfile.TemporaryDirectory(prefix="esipp-action-") as work:
-            runner = Runner(there, inputs, Path(work))
-            code = 0
-            for step in action["runs"]["steps"]:
-                left_out = "run" not in step or code
-                name = runner.put(step.get("name") or step.get("uses") or step["run"])
-                print(f"[{'left out' if left_out else 'run'}] {name}", flush=True)
-                code = code if left_out else runner.run(step)
-            outputs = {name: runner.put(each["value"]) for name, each in action["outputs"].items()}
-            for name, value in outputs.items():
-                print(f"{name}={value}")
-            print(f"job summary: {runner.files['GITHUB_STEP_SUMMARY'].stat().st_size} bytes")
-            keep(outputs["folder"])
-            return code
-    except SetupError as error:
-        error.show()
-        return 4
+    inputs = inputs_of(action, arguments)
+    with tempfile.TemporaryDirectory(prefix="esipp-action-") as work:
+        runner = Runner(ClusterAccess.kept(places()), inputs, Path(work))
+        code = 0
+        for step in action["runs"]["steps"]:
+            left_out = "run" not in step or code
+            name = runner.put(step.get("name") or step.get("uses") or step["run"])
+            print(f"[{'left out' if left_out else 'run'}] {name}", flush=True)
+            code = code if left_out else runner.run(step)
+        outputs = {name: runner.put(each["value"]) for name, each in action["outputs"].items()}
+        for name, value in outputs.items():
+            print(f"{name}={value}")
+        print(f"job summary: {runner.files['GITHUB_STEP_SUMMARY'].stat().st_size} bytes")
+        keep(outputs["folder"])
+        return code
 
 
 def inputs_of(action: dict[str, Any], arguments: Sequence[str]) -> dict[str, str]:

@@ -4,8 +4,6 @@ It compares the phases with their lower bound: the start of one pod, one sync of
 namespace controller before it deletes anything. Nothing is asserted, as machines are noisy.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -149,20 +147,8 @@ def table(columns: Mapping[int, Sequence[Seconds]]) -> list[str]:
 
 def command(context: str, image: str, ids: Sequence[str], out: Path) -> list[str]:
     """The run; no ids are all checks."""
-    return [
-        sys.executable,
-        "-m",
-        "esipp",
-        "run",
-        "--context",
-        context,
-        "--image",
-        image,
-        "--out",
-        str(out),
-        *SOURCE_IP,
-        *ids,
-    ]
+    run = [sys.executable, "-m", "esipp", "run", "--context", context, "--image", image, "--out", str(out)]
+    return [*run, *SOURCE_IP, *ids]
 
 
 def one_run(context: str, image: str, ids: Sequence[str]) -> Seconds:

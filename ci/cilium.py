@@ -4,9 +4,10 @@ On both paths the chart comes from Cilium's Go module, pinned by `hermetic/modul
 pulls the chart's images; the hermetic path builds them into the nodes (`hermetic/cilium.py`).
 """
 
-from __future__ import annotations
-
 import copy
+import json
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,16 @@ import yaml
 
 from ci.access import ClusterAccess
 from ci.cluster import kubectl
+from ci.hermetic.golang import MODULES
 from ci.lane_file import Lane
-from ci.places import CI, CLUSTER, CONTEXT
+from ci.places import CI, CLUSTER, CONTEXT, versions
 from ci.step import Journal, SetupError, output
 
 VALUES = CI / "cilium-values.yaml"
 READY_SECONDS = 300  # each agent compiles its programs on its node
 NAMESPACE = "kube-system"
+MODULE, CHART = "github.com/cilium/cilium", "install/kubernetes/cilium"
+DOWNLOAD_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,30 @@ class Chart:
 
     helm: Path
     folder: Path
+
+
+def fetch_chart(folder: Path, journal: Journal) -> Chart:
+    """For the official path: return helm, from PATH or built into ``folder``, and the chart's folder in Go's cache.
+
+    Raises:
+        SetupError: Go is missing, or no module proxy is reachable.
+    """
+    go = shutil.which("go")
+    if not go:
+        raise SetupError("Cilium's chart comes from its Go module, but Go is not installed.", "install Go.")
+    with journal.step(f"fetch Cilium {versions()['cilium']['version']}'s chart and helm") as step:
+        step.hint = "check that the Go module proxy is reachable."
+        helm = shutil.which("helm")
+        if not helm:
+            env = {**os.environ, "GOBIN": str(folder), "CGO_ENABLED": "0"}
+            step.run([go, "install", f"helm.sh/helm/v3/cmd/helm@{versions()['helm']['version']}"], env=env)
+            helm = str(folder / "helm")
+        # Go holds what it downloads there against go.sum.
+        answer = output([go, "-C", MODULES / "cilium", "mod", "download", "-json", MODULE], timeout=DOWNLOAD_SECONDS)
+        where = str(json.loads(answer).get("Dir") or "") if answer else ""
+        if not where or not (Path(where) / CHART).is_dir():
+            raise SetupError(f"The Go module {MODULE} is not available.", step.hint, step.log)
+    return Chart(Path(helm), Path(where) / CHART)
 
 
 def values(lane: Lane) -> dict[str, Any]:
@@ -72,21 +100,11 @@ def render(chart: Chart, lane: Lane, kubernetes: str, file: Path) -> str:
         SetupError: helm refuses.
     """
     file.write_text(yaml.safe_dump(values(lane), sort_keys=False))
-    command: list[str | Path] = [
-        chart.helm,
-        "template",
-        "cilium",
-        chart.folder,
-        "--namespace",
-        NAMESPACE,
-        "--values",
-        file,
-    ]
-    rendered = output([*command, "--kube-version", kubernetes], timeout=120)
+    options = ["--namespace", NAMESPACE, "--values", str(file), "--kube-version", kubernetes]
+    command = [str(chart.helm), "template", "cilium", str(chart.folder), *options]
+    rendered = output(command, timeout=120)
     if not rendered:
-        raise SetupError(
-            "helm cannot render Cilium's chart.", f"{' '.join(map(str, command))} --kube-version {kubernetes}"
-        )
+        raise SetupError("helm cannot render Cilium's chart.", " ".join(command))
     return rendered
 
 

@@ -4,11 +4,8 @@
 old record.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -51,20 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with (folder / "ledger.jsonl").open(encoding="utf-8") as ledger:
                 again = "judged_again" in json.loads(ledger.readline())
             report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-            keep(report, conditions() | {"judged_again": again})
+            keep(report, {"cores": cores(), "commit": records.commit(), "judged_again": again})
     except (OSError, ValueError, SetupError) as broken:
         hint = "name folders of finished runs of as- lanes, such as runs/latest."
         parser.exit(4, f"{parser.prog}: {broken}\n  hint: {hint}\n")
     PAGE.write_text(render(load()), encoding="utf-8")
     return 0
-
-
-def conditions() -> Json:
-    """Number of cores, and the current commit."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return {"cores": cores(), "commit": commit.stdout.strip()}
 
 
 def load(folder: Path = KEPT) -> dict[str, Json]:
@@ -154,17 +143,14 @@ def _change_times(times: Json | None) -> str:
     return f"{times['max']:.1f} s ({times['n']} change{'s' * (times['n'] != 1)})" if times else "-"
 
 
-def _counts(numbers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in numbers.items())
-
-
 def _lanes(by_lane: Mapping[str, Json]) -> Iterator[str]:
     yield "## The runs"
     yield ""
     heads = ("lane", "date", "Kubernetes", "result", "checks", "minutes", "cores", "recorded at")
     rows = (
-        (f"`{lane}`", each["at"], each["kubernetes"], each["result"], _counts(each["rows"]),
-         f"{each['seconds'] / 60:.0f}", each["cores"], each["commit"])
+        (f"`{lane}`", each["at"], each["kubernetes"], each["result"],
+         ", ".join(f"{count} {name}" for name, count in each["rows"].items()), f"{each['seconds'] / 60:.0f}",
+         each["cores"], each["commit"])
         for lane, each in by_lane.items()
     )  # fmt: skip
     yield from markdown.table(heads, rows)

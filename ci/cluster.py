@@ -1,7 +1,5 @@
 """The kind cluster, the same on both paths: create, load the echo image, wait for the nodes, delete."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path
@@ -10,14 +8,13 @@ from typing import Any
 import yaml
 
 from ci.access import ClusterAccess
-from ci.containers import build_image, name_of
+from ci.containers import Image, name_of
 from ci.hermetic.store import key_of
 from ci.lane_file import Lane
 from ci.places import CI, CLUSTER, CONTEXT, ROOT, Places
 from ci.step import Journal, SetupError, Step
 
-ECHO_SOURCE = ROOT / "images" / "echoserver"
-ECHO_NAME = "localhost/esipp/echoserver"
+ECHO = Image("localhost/esipp/echoserver", ROOT / "images" / "echoserver", "the echo server's")
 READY_SECONDS = 180
 
 
@@ -63,21 +60,8 @@ def create(there: ClusterAccess, config: Path, journal: Journal, logs: Path) -> 
     with journal.step(what, hint=f"node logs are in {logs}/nodes") as step:
         try:
             # --retain: a failed cluster tells why; it is deleted below.
-            there.run(
-                step,
-                "kind",
-                "create",
-                "cluster",
-                "--name",
-                CLUSTER,
-                "--image",
-                there.node_image,
-                "--config",
-                config,
-                "--retain",
-                "--wait",
-                "0s",
-            )
+            options = ("--name", CLUSTER, "--image", there.node_image, "--config", config, "--retain", "--wait", "0s")
+            there.run(step, "kind", "create", "cluster", *options)
         except SetupError as error:
             there.ask("kind", "export", "logs", "--name", CLUSTER, logs / "nodes", timeout=60)
             kubelets = [path.read_text(errors="replace") for path in (logs / "nodes").glob("*/kubelet.log")]
@@ -113,18 +97,6 @@ def await_nodes(there: ClusterAccess, journal: Journal) -> None:
 def kubectl(there: ClusterAccess, step: Step, *arguments: str | Path, stdin: bytes | None = None) -> None:
     """Run kubectl against the cluster."""
     there.run(step, "kubectl", "--context", CONTEXT, *arguments, stdin=stdin)
-
-
-def echo_reference(base: str | None) -> str:
-    """Name the echo image by its content and its base."""
-    return f"{ECHO_NAME}:{key_of(ECHO_SOURCE, base)}"
-
-
-def build_echo(there: ClusterAccess, base: str | None, journal: Journal) -> str:
-    """Build the echo image if the engine does not have it, and return its reference."""
-    if not (ECHO_SOURCE / "Dockerfile").is_file():
-        raise SetupError("images/echoserver/Dockerfile is missing.", "git status images/echoserver")
-    return build_image(there, echo_reference(base), ECHO_SOURCE, base, journal, "the echo server's")
 
 
 def load_echo(there: ClusterAccess, reference: str, journal: Journal) -> None:

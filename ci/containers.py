@@ -1,15 +1,15 @@
 """Forwarding containers next to the nodes, on the kind network; and image builds."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ci import network
 from ci.access import ClusterAccess
+from ci.hermetic.store import key_of
 from ci.step import Journal, SetupError
 
 DOCKER_SECONDS = 120.0
@@ -24,14 +24,9 @@ def docker(there: ClusterAccess, *arguments: str) -> str:
         SetupError: it failed.
     """
     done = subprocess.run(
-        [*there.prefix, "docker", *arguments],
-        env=there.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DOCKER_SECONDS,
-        check=False,
-    )
+        [*there.prefix, "docker", *arguments], env=there.environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=DOCKER_SECONDS, check=False,
+    )  # fmt: skip
     if done.returncode != 0:
         raise SetupError(
             f"docker {arguments[0]} failed: {done.stdout.strip()[-300:]}", "check that the docker engine runs."
@@ -39,25 +34,38 @@ def docker(there: ClusterAccess, *arguments: str) -> str:
     return done.stdout
 
 
-def build_image(there: ClusterAccess, image: str, source: Path, base: str | None, journal: Journal, what: str) -> str:
-    """Build an image from a folder if the engine does not have it, and return its reference.
+@dataclass(frozen=True)
+class Image:
+    """An image that is built from this checkout.
 
     Args:
-        there: the location of the engine.
-        image: the reference, with a hash of the inputs.
+        name: its name, without the tag, which is a hash of its content.
         source: the folder with the Dockerfile.
-        base: the base image in place of the Dockerfile's; None for the Dockerfile's.
-        journal: the log of steps.
-        what: the owner of the image, for the log.
-
-    Raises:
-        SetupError: docker cannot build it.
+        whose: the owner of the image, for the log.
+        parts: what of the folder makes its content; what only readers see does not.
     """
-    if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", image) is None:
-        with journal.step(f"build {what} image") as step:
-            options = ["--build-arg", f"BASE={base}"] if base else []
-            there.run(step, "docker", "build", "--tag", image, *options, source)
-    return image
+
+    name: str
+    source: Path
+    whose: str
+    parts: tuple[str, ...] = (".",)
+
+    def reference(self, base: str | None) -> str:
+        """Its reference on a base image; None for the Dockerfile's."""
+        return f"{self.name}:{key_of(*(self.source / part for part in self.parts), base)}"
+
+    def build(self, there: ClusterAccess, base: str | None, journal: Journal) -> str:
+        """Build it if the engine does not have it, and return its reference.
+
+        Raises:
+            SetupError: docker cannot build it.
+        """
+        image = self.reference(base)
+        if there.ask("docker", "image", "inspect", "--format", "{{.Id}}", image) is None:
+            with journal.step(f"build {self.whose} image") as step:
+                options = ["--build-arg", f"BASE={base}"] if base else []
+                there.run(step, "docker", "build", "--tag", image, *options, self.source)
+        return image
 
 
 def inspect(there: ClusterAccess, name: str) -> dict[str, Any] | None:

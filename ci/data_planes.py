@@ -6,8 +6,6 @@ stores other runs. ``--expired`` lists known differences that were not observed 
 code is then 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -20,11 +18,11 @@ from ci import records
 from ci.data_planes_page import render
 from ci.expiry import Record, expired_records, facts_of, sight_text, sights_of
 from ci.places import ROOT
+from ci.planes import Differing, Plane, differing, plane_of, reference_for
 from esipp.base.errors import EsippError, PreflightError
 from esipp.checks.expiry import all_claims
 from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun, read_run
-from esipp.report.comparing.data_planes import Differing, Plane, differing, plane_of, reference_for
 
 KEPT = records.FOLDER / "data-planes.jsonl"
 PAGE = ROOT / "docs" / "data-planes.md"
@@ -91,13 +89,8 @@ def add(
 
 def _order(record: Record) -> tuple[Any, ...]:
     plane = plane_of(record["facts"])
-    return (
-        not plane.is_reference,
-        plane.proxy,
-        plane.families != "dual-stack",
-        *(-each for each in plane.minor),
-        plane.name,
-    )
+    newest_first = (-each for each in plane.minor)
+    return not plane.is_reference, plane.proxy, plane.families != "dual-stack", *newest_first, plane.name
 
 
 def tell(plane: Plane, planes: Mapping[Plane, RecordedRun], lane: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,15 @@
 """The generator of docs/data-planes.md, from recorded runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
 from ci import lane_file
 from ci.expiry import Record, expired_records
-from esipp.base import markdown
+from ci.planes import What, plane_of
+from esipp.base.markdown import table_text
 from esipp.checks.expiry import all_claims, binds
 from esipp.checks.known_differences import KnownDifference
-from esipp.report.comparing.data_planes import What, plane_of
 from esipp.report.escaping import code, links, prose
 
 HEAD = """# Differences between data planes
@@ -54,8 +52,7 @@ def _runs(records: Sequence[Record]) -> Iterable[str]:
     yield "\n## Runs\n"
     if records:
         heads = ("", "data plane", "lane", "run", "at (UTC), commit", "cores", "minutes", "result", "checks")
-        yield from (f"\n{line}" for line in markdown.table(heads, starmap(_run_cells, enumerate(records, 1))))
-        yield "\n"
+        yield "\n" + table_text(heads, starmap(_run_cells, enumerate(records, 1)))
     else:
         yield NONE
     ran = {name for each in records for name in (each["lane"], *each["alike"])}
@@ -96,8 +93,7 @@ def _planes(records: Sequence[Record]) -> Iterable[str]:
         yield f"Checks that differ: {', '.join(counted) or 'none'}.\n"
         if each["differences"]:
             heads = ("term", "checks", "number", "level", "iptables mode", "this data plane", "reason", "reference")
-            yield from (f"\n{line}" for line in markdown.table(heads, map(_difference_cells, each["differences"])))
-            yield "\n"
+            yield "\n" + table_text(heads, map(_difference_cells, each["differences"]))
 
 
 def _difference_cells(shown: Mapping[str, Any]) -> tuple[object, ...]:
@@ -136,8 +132,7 @@ def _claims(records: Sequence[Record]) -> Iterable[str]:
         )
         for each in claims
     )
-    yield from (f"\n{line}" for line in markdown.table(heads, rows))
-    yield "\n"
+    yield "\n" + table_text(heads, rows)
 
 
 def _observed_where(claim: KnownDifference, records: Sequence[Record]) -> str:

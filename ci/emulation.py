@@ -5,8 +5,6 @@ Cluster (the reference has one period for both policies, and checks kube-proxy o
 times.
 """
 
-from __future__ import annotations
-
 from ci.step import SetupError
 from esipp.base.errors import EsippError
 from esipp.checks.model import Protocol

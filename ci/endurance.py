@@ -4,12 +4,9 @@ Each run is one record in records/soak.jsonl. Records are only ever added: a ser
 red runs stay on the page.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
@@ -20,7 +17,7 @@ from ci import records
 from ci.access import ClusterAccess
 from ci.places import ROOT, cores, places
 from ci.records import Record
-from esipp.base import markdown
+from esipp.base.markdown import table_text
 
 Records = dict[str, list[Record]]
 
@@ -93,12 +90,10 @@ as before.
 
 def conditions() -> dict[str, Any]:
     """Time, commit, machine and cluster, for each record."""
-    command = ["git", "rev-parse", "--short=7", "HEAD"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     there = ClusterAccess.load(places())
     return waited() | {
         "at": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-        "commit": done.stdout.strip() or "unknown",
+        "commit": records.commit(),
         "cores": cores(),
         "load": round(os.getloadavg()[0], 1),
         "lane": there.lane if there else "unknown",
@@ -149,8 +144,7 @@ def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
              "seconds", "checks that pass", "red", "undecided")  # fmt: skip
     numbered = list(enumerate(runs, 1))
     series = [list(each) for _, each in groupby(numbered, lambda run: _series(run[1]))]
-    yield from (f"\n{line}" for line in markdown.table(heads, map(_series_cells, series)))
-    yield "\n"
+    yield "\n" + table_text(heads, map(_series_cells, series))
     worse = [(number, text) for number, each in numbered for text in each["worse"]]
     noted = [(number, each["note"]) for number, each in numbered if "note" in each]
     yield from (f"\nRun {number}: {text}\n" for number, text in noted)
@@ -197,5 +191,4 @@ def _kill_lines(kills: Sequence[Record]) -> Iterable[str]:
          each["phase"], each["said"], "; ".join(each["left"]) or each["restored"])
         for number, each in enumerate(kills, 1)
     )  # fmt: skip
-    yield from (f"\n{line}" for line in markdown.table(heads, rows))
-    yield "\n"
+    yield "\n" + table_text(heads, rows)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ci.tolerances import PASSES, UNDECIDED, Tolerance
-from esipp.base import markdown
+from esipp.base.markdown import table_text
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Level
 from esipp.checks.expiry import all_claims
@@ -61,14 +61,14 @@ def page() -> str:
 
 def _tolerances(heads: Sequence[str], found: Sequence[Tolerance]) -> str:
     rows = ((each.what, each.why, each.hides, ", ".join(f"`{name}`" for name in each.seen) or "-") for each in found)
-    return "\n".join([*markdown.table(heads, rows), ""])
+    return table_text(heads, rows)
 
 
 def _table(nature: Nature) -> str:
     core = {check.id for check in all_checks() if check.level is Level.CORE}
     claims = {claim: ids for claim, ids in all_claims().items() if claim.nature is nature}
     heads = ("difference", "where", "checks (core)", "required evidence", "what it can still hide")
-    return "\n".join([*markdown.table(heads, _rows(claims, core)), ""])
+    return table_text(heads, _rows(claims, core))
 
 
 def _rows(claims: Mapping[KnownDifference, frozenset[str]], core: set[str]) -> Iterator[tuple[str, ...]]:

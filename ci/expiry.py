@@ -1,15 +1,13 @@
 """Expired known differences: no longer observed on the data planes they apply to, in new and in recorded runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ci.planes import plane_of
 from esipp.checks.expiry import Sight, all_claims, sights
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.reference import titles
 from esipp.ledger.reading import RecordedRun
-from esipp.report.comparing.data_planes import plane_of
 
 Record = Mapping[str, Any]
 """A run in records/data-planes.jsonl."""

@@ -1,7 +1,5 @@
 """The lower bound for the time of a run: the start of one pod, and one sync of the service proxy."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

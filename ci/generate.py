@@ -5,14 +5,11 @@
 A page is one entry of ``PAGES``: where it lies, and the function that returns its text.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from ci import (
@@ -60,12 +57,10 @@ def _readme() -> str:
     return re.sub(r"\[[\d,]+ checks\]\(docs/cells\.md\)", count, (ROOT / "README.md").read_text(encoding="utf-8"))
 
 
-def _with_tables(path: Path) -> str:
-    return tables.rewritten(path.read_text(encoding="utf-8"))
-
-
-def _with_lanes(path: Path) -> str:
-    return lane_lists.rewritten(path.read_text(encoding="utf-8"))
+def _parts(rewritten: Callable[[str], str], paths: Iterable[Path]) -> Iterator[Page]:
+    """Pages that are written by hand, but for parts."""
+    for path in paths:
+        yield Page(str(path.relative_to(ROOT)), lambda path=path: rewritten(path.read_text(encoding="utf-8")))  # type: ignore[misc]
 
 
 PAGES = (
@@ -88,8 +83,8 @@ PAGES = (
     Page("esipp/report/conformance.schema.json", conformance.schema),
     Page("images/esipp/requirements.txt", suite_requirements.render),
     *(Page(f"docs/samples/{name}", render) for name, render in samples.PAGES.items()),
-    *(Page(str(path.relative_to(ROOT)), partial(_with_tables, path)) for path in tables.pages()),
-    *(Page(str(path.relative_to(ROOT)), partial(_with_lanes, path)) for path in lane_lists.PIPELINES),
+    *_parts(tables.rewritten, tables.pages()),
+    *_parts(lane_lists.rewritten, lane_lists.PIPELINES),
 )
 
 

@@ -3,8 +3,6 @@
 A tree is a checkout of this project, by default this one. Two trees show the effect of a change.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import sys
@@ -120,13 +118,10 @@ def _knots(arrows: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
         after.setdefault(other, set())
     reached = {node: _reach(node, after) for node in after}
     knots = {
-        tuple(other for other in sorted(after) if other == node or _mutual(node, other, reached)) for node in after
+        tuple(other for other in sorted(after) if other == node or (other in reached[node] and node in reached[other]))
+        for node in after
     }
     return [knot for knot in knots if len(knot) > 1]
-
-
-def _mutual(one: str, other: str, reached: Mapping[str, set[str]]) -> bool:
-    return other in reached[one] and one in reached[other]
 
 
 def _reach(start: str, after: Mapping[str, set[str]]) -> set[str]:

@@ -1,17 +1,15 @@
 """docs/implementations.md: what each data plane and load balancer was seen to do, from recorded runs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ci.expiry import Record
-from esipp.base import markdown
+from ci.planes import Plane, plane_of
+from esipp.base.markdown import table_text
 from esipp.checks.expiry import all_claims
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.loadbalancers.profiles.loading import named
-from esipp.report.comparing.data_planes import Plane, plane_of
 from esipp.report.escaping import code, links, prose
 
 HEAD = """# Implementations
@@ -51,21 +49,17 @@ DIFFERENCES = {
 
 def render(planes: Sequence[Record], clouds: Mapping[str, Mapping[str, Any]]) -> str:
     """The page, from the records of data planes and of emulated clouds."""
-    parts = [HEAD, PROXIES, _table(("service proxy", "network add-on", "families", *RESULTS), _proxies(planes))]
-    parts += [BALANCERS, _table(("load balancer", "how it ran", *RESULTS), _balancers(planes, clouds))]
+    parts = [HEAD, PROXIES, table_text(("service proxy", "network add-on", "families", *RESULTS), _proxies(planes))]
+    parts += [BALANCERS, table_text(("load balancer", "how it ran", *RESULTS), _balancers(planes, clouds))]
     for nature, said in DIFFERENCES.items():
         parts += [
             said,
-            _table(("difference", "where it was seen (checks)", "ends with", "references"), _seen(planes, nature)),
+            table_text(("difference", "where it was seen (checks)", "ends with", "references"), _seen(planes, nature)),
         ]
     return "".join(parts)
 
 
 RESULTS = ("Kubernetes", "result", "as required", "known", "failed", "undecided", "lane, date")
-
-
-def _table(heads: Sequence[str], rows: Iterator[tuple[object, ...]]) -> str:
-    return "\n".join([*markdown.table(heads, rows), ""])
 
 
 def _result(kubernetes: str, record: Mapping[str, Any], counts: Mapping[str, int]) -> tuple[object, ...]:

@@ -1,7 +1,5 @@
 """`ci/conformance`: create a lane's cluster, run the suite on it, and remove everything."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import fcntl
@@ -36,13 +34,12 @@ from ci.containers import runs
 from ci.hermetic import coredns
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
-from ci.step import Journal, SetupError, guarded, interrupt_children, resume
+from ci.step import SETUP_FAILED, Journal, Parser, SetupError, guarded, interrupt_children, resume
 from ci.ways import Hermetic, Official, Way, choose
 from esipp.app.cli import check_run, checks_named
 from esipp.base.errors import EsippError
 
 INTERRUPTED = 2
-SETUP_FAILED = 4
 TEARDOWN_SECONDS = 120
 """Timeout for the clean-up of an interrupted suite."""
 
@@ -87,16 +84,8 @@ def _check(lane: Lane, more: list[str]) -> None:
         raise SetupError(error.sentence, error.hint) from None
 
 
-class _Parser(argparse.ArgumentParser):
-    """Exit code 2 means interrupted; a wrong option is 4, like every other bad input."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where the options are explained."""
-        self.exit(SETUP_FAILED, f"{self.prog}: {message}.\n  hint: {self.prog} --help\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="ci/conformance",
         description="Create a kind cluster, run a lane's checks on it, and remove it.",
         epilog="Options after -- go to 'esipp run'. Exit code: its own (0 conformant, 1 not, 3 harness error), "
@@ -172,12 +161,12 @@ def _renew(earlier: ClusterAccess, way: Way, lane: Lane, where: Places, journal:
     journal.line("         A kept cluster of this lane stands and is healthy: it is used.")
     network.give_further_addresses(earlier, journal)  # a node that was started again has lost them
     base = way.echo_base(earlier.kubernetes) if isinstance(way, Hermetic) else None
-    image = cluster.build_echo(earlier, base, journal)
+    image = cluster.ECHO.build(earlier, base, journal)
     if image != earlier.image:
         way.load(earlier, image)
     if REFERENCE in lane.load_balancers:
         base = way.balancer_base() if isinstance(way, Hermetic) else None
-        loadbalancer.renew(earlier, loadbalancer.build(earlier, base, journal), journal, lane.balancer_options)
+        loadbalancer.renew(earlier, loadbalancer.IMAGE.build(earlier, base, journal), journal, lane.balancer_options)
     account.install(earlier, journal)
     there = replace(earlier, image=image)
     there.save(where)
@@ -190,9 +179,9 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
     there = prepared.there
     config = cluster.write_config(lane, where, hermetic=way.name == "hermetic")
     with ThreadPoolExecutor() as pool:
-        echo = pool.submit(cluster.build_echo, there, prepared.echo_base, journal)
+        echo = pool.submit(cluster.ECHO.build, there, prepared.echo_base, journal)
         wanted = REFERENCE in lane.load_balancers
-        building = pool.submit(loadbalancer.build, there, prepared.balancer_base, journal) if wanted else None
+        building = pool.submit(loadbalancer.IMAGE.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
         published.install(there, lane.published, where, journal)
         network.give_further_addresses(there, journal)
@@ -208,7 +197,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         if METALLB in lane.load_balancers:
             metallb.install(there, prepared.metallb_manifest, journal)
         if METALLB_BGP in lane.load_balancers:
-            peer = router.start(there, router.build(there, prepared.router_base, journal), journal)
+            peer = router.start(there, router.IMAGE.build(there, prepared.router_base, journal), journal)
             metallb.install(there, prepared.metallb_manifest, journal, peer)
             router.await_sessions(there, journal)
         cluster.await_nodes(there, journal)

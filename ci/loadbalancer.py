@@ -1,10 +1,7 @@
 """The reference load balancer: one container next to the kind nodes, with an account of least rights."""
 
-from __future__ import annotations
-
 import base64
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +11,14 @@ import yaml
 from ci import network, returning
 from ci.access import ClusterAccess
 from ci.cluster import kubectl
-from ci.containers import build_image, docker, forwarding, inspect, runs
+from ci.containers import Image, docker, forwarding, inspect, runs
 from ci.emulation import HOSTNAME, TRANSLATING
-from ci.hermetic.store import key_of
 from ci.places import CLUSTER, CONTEXT, ROOT, Places, places
 from ci.polling import until
 from ci.step import Journal, SetupError
 
-SOURCE = ROOT / "images" / "loadbalancer"
-IMAGE_NAME = "localhost/esipp/loadbalancer"
+IMAGE = Image("localhost/esipp/loadbalancer", ROOT / "images" / "loadbalancer", "the reference load balancer's",
+              ("balancer", "Dockerfile"))  # fmt: skip
 NAME = "esipp-load-balancer"  # of the container, and of all objects in the cluster
 ADMIN_PORT = 9000
 ADMIN_LABEL = "esipp.dev/load-balancer"  # value: the admin port
@@ -51,16 +47,6 @@ SYSCTLS = {
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
 }
-
-
-def image_reference(base: str | None) -> str:
-    """Name the image by its content and its base; what only readers see does not count."""
-    return f"{IMAGE_NAME}:{key_of(SOURCE / 'balancer', SOURCE / 'Dockerfile', base)}"
-
-
-def build(there: ClusterAccess, base: str | None, journal: Journal) -> str:
-    """Build the image if the engine does not have it, and return its reference."""
-    return build_image(there, image_reference(base), SOURCE, base, journal, "the reference load balancer's")
 
 
 def install(there: ClusterAccess, image: str, journal: Journal, own: Sequence[str] = ()) -> None:
@@ -194,11 +180,6 @@ def objects() -> list[dict[str, object]]:
         {**cluster_wide, "kind": "ClusterRole", "rules": [look, tell]},
         {**cluster_wide, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]},
     ]
-
-
-def forget_credentials(where: Places) -> None:
-    """Remove the token, which is of no use without the cluster."""
-    shutil.rmtree(credentials(where), ignore_errors=True)
 
 
 def _write_credentials(there: ClusterAccess, where: Places) -> None:

@@ -4,8 +4,6 @@ Lanes share built artifacts. A state folder has each lane's run and result. A la
 content is skipped, so an interrupted matrix continues where it stopped.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal
@@ -14,17 +12,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 from ci import data_planes, lane_file, lane_lists
 from ci.expiry import expired
-from ci.lane import INTERRUPTED, SETUP_FAILED, split
+from ci.lane import INTERRUPTED, split
 from ci.matrix_state import Ended, State
 from ci.places import CI, ROOT
-from ci.step import SetupError, guarded
+from ci.step import SETUP_FAILED, Parser, SetupError, guarded
 from esipp.base.errors import EsippError, ExitCode
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.comparing import merge_report
@@ -179,7 +176,7 @@ def report(
         print(f"expired: {line}")
     if record and runs:
         try:
-            lines = data_planes.add(runs, {name: each.as_json() for name, each in ended.items()})
+            lines = data_planes.add(runs, {name: asdict(each) for name, each in ended.items()})
         except EsippError as refused:
             print(f"\n{refused}", file=sys.stderr)
             return int(refused.exit_code)
@@ -230,16 +227,8 @@ def table(lanes: Sequence[lane_file.Lane], ended: dict[str, Ended]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- the command
-class _Parser(argparse.ArgumentParser):
-    """Exit code 2 means interrupted; a wrong option is 4."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where the options are explained."""
-        self.exit(SETUP_FAILED, f"{self.prog}: {message}.\n  hint: {self.prog} --help\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="ci/matrix",
         description="Run lanes one after the other, and merge their reports.",
         epilog="Options after -- go to each 'esipp run'. Exit code: that of the merged runs (0 conformant, 1 not, "

@@ -1,38 +1,27 @@
 """State of `ci/matrix`: for each lane its run folder, its result, and the hash of the content it ran."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from ci.lane_file import Lane
 from ci.places import CI, ROOT, cores
+from ci.records import commit
 from ci.step import SetupError
 from esipp.base.errors import EsippError
 from esipp.base.hashing import key_of
 from esipp.ledger.reading import read_run
 
-MADE_OF = (
-    "esipp",
-    "suites",
-    "fixtures",
-    "images",
-    "conftest.py",
-    "requirements.txt",
-    "ci/hermetic",
-    "ci/versions.toml",
-)
+MADE_OF = ("esipp", "suites", "fixtures", "images", "conftest.py", "requirements.txt", "ci/hermetic",
+           "ci/versions.toml")  # fmt: skip
 """Inputs of a run, in addition to its lane and the modules of ci/."""
 CUT_SHORT = ("incomplete", "error")
 """Results of incomplete runs."""
-ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "expiry", "endurance", "soaking", "benchmark",
-         "floor", "tables", "generate", "records", "samples", "memory", "rendering", "enter")  # fmt: skip
+ASIDE = ("matrix", "matrix_state", "data_planes", "data_planes_page", "planes", "expiry", "endurance", "soaking",
+         "benchmark", "floor", "tables", "generate", "records", "samples", "rendering", "enter")  # fmt: skip
 """Modules of ci/ that no lane runs."""
 
 
@@ -55,10 +44,6 @@ class Ended:
     cores: int
     at: str
     commit: str
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is kept."""
-        return asdict(self)
 
 
 class State:
@@ -115,20 +100,10 @@ class State:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             half = self._meaning(lane.name).with_suffix(".half")
-            half.write_text(json.dumps(ended.as_json(), indent=1) + "\n", encoding="utf-8")
+            half.write_text(json.dumps(asdict(ended), indent=1) + "\n", encoding="utf-8")
             half.rename(self._meaning(lane.name))
         except OSError as broken:
             raise SetupError(
                 f"Cannot write to {self.root}: {broken.strerror}.", "name another folder with --state."
             ) from None
         return ended
-
-
-def commit() -> str:
-    """The commit of the checkout, short; unknown without git."""
-    command = ["git", "rev-parse", "--short=7", "HEAD"]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    except OSError:
-        return "unknown"
-    return done.stdout.strip() or "unknown"

@@ -4,16 +4,15 @@ It reads /proc of this machine, which includes processes in containers. This wor
 kubelet statistics, which are up to ten seconds old. It sums the proportional set size, so shared pages count once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from ci.step import output
 
@@ -101,9 +100,9 @@ class Peaks:
         self.total = max(self.total, sizes.total())
 
 
-def tree(pid: int, found: Mapping[int, Process]) -> list[Process]:
-    """A process and all below it."""
-    members = {pid}
+def tree(pids: Iterable[int], found: Mapping[int, Process]) -> list[Process]:
+    """Processes and all below them."""
+    members = set(pids)
     grown = True
     while grown:
         more = {process.pid for process in found.values() if process.parent in members} - members
@@ -130,7 +129,7 @@ class Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -141,7 +140,7 @@ class Watch:
     def _look(self) -> None:
         while not self._over.wait(PERIOD_SECONDS):
             found = {process.pid: process for process in processes() if process.pid != os.getpid()}
-            self.harness.take(tree(self._pid, found))
+            self.harness.take(tree([self._pid], found))
             if self._engine:
                 ours = (p for p in found.values() if any(argument.startswith(PROGRAMS) for argument in p.command))
                 self.images.take([process for process in ours if process.is_in(self._engine)])

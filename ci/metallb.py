@@ -4,8 +4,6 @@ In L2 mode its pools are in the kind network's subnets, for the cluster's famili
 that `router.py` routes; MetalLB's own BGP (not FRR's) announces IPv4 only.
 """
 
-from __future__ import annotations
-
 import base64
 import secrets
 from pathlib import Path
@@ -81,14 +79,8 @@ def hastened(manifest: str) -> str:
         for container in document.get("spec", {}).get("template", {}).get("spec", {}).get("containers", []):
             container["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
     secret = {"secretkey": base64.b64encode(secrets.token_bytes(128)).decode()}
-    documents.append(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "memberlist", "namespace": NAMESPACE},
-            "stringData": secret,
-        }
-    )
+    metadata = {"name": "memberlist", "namespace": NAMESPACE}
+    documents.append({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": secret})
     documents.sort(key=lambda document: document["kind"] != "Namespace")
     return yaml.safe_dump_all(documents)
 

@@ -4,8 +4,6 @@
 modules that nodes share with the machine, such as ``ip_vs``.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ nodePorts on all of them. The high end belongs to load balancers: MetalLB has th
 balancer as many just below. The suite's own tests use the rest for hosts next to the nodes.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 from collections.abc import Collection, Sequence
@@ -186,14 +184,8 @@ def give_further_addresses(there: ClusterAccess, journal: Journal) -> None:
             named = [("InternalIP", first) for first in firsts]
             named += [("ExternalIP", each.partition("/")[0]) for each in external]
             addresses = [{"type": kind, "address": each} for kind, each in (*named, ("Hostname", node))]
-            patch = (
-                "--subresource",
-                "status",
-                "--type",
-                "merge",
-                "--patch",
-                json.dumps({"status": {"addresses": addresses}}),
-            )
-            there.run(step, "kubectl", "--context", CONTEXT, "patch", "node", node, *patch)
+            patch = json.dumps({"status": {"addresses": addresses}})
+            how = ("--subresource", "status", "--type", "merge", "--patch", patch)
+            there.run(step, "kubectl", "--context", CONTEXT, "patch", "node", node, *how)
             step.say(f"{node}:\n{batch}")
         step.note = f"{2 * sum(map(len, nodes.values()))} on {len(nodes)} nodes"

@@ -3,8 +3,6 @@
 It needs Chromium on PATH (Debian's package `chromium`). The runs are those of docs/samples and tests/frozen.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

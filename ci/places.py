@@ -1,7 +1,5 @@
 """Locations of checkout, artifact cache and cluster state; and pinned versions."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from dataclasses import dataclass

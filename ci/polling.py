@@ -1,7 +1,5 @@
 """A wait for something that set-up started: a daemon, a container, a session. Nothing is judged while it waits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

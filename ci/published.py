@@ -1,7 +1,5 @@
 """Installation of components from published images: Calico, cloud-provider-kind."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,17 +1,21 @@
 """Records of runs for pages in docs/: `records/NAME.jsonl`, one record per line with sorted keys."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ci.places import ROOT
+from ci.step import output
 
 Record = Mapping[str, Any]
 
 FOLDER = ROOT / "records"
+
+
+def commit() -> str:
+    """The commit of the checkout, short; unknown without git."""
+    return (output(["git", "-C", ROOT, "rev-parse", "--short=7", "HEAD"]) or "unknown").strip()
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -4,8 +4,6 @@ It repeats the observations of a real ledger up to the requested number. Each re
 measure its own peak. Nothing is asserted, as machines are noisy.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -5,8 +5,6 @@ cloud the network routes the answers there. Here each node recognises packets fr
 addresses by the sender's link address, marks the connection, and routes its answers to the load balancer.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import shlex
 from collections.abc import Sequence

@@ -5,25 +5,20 @@ docker engine's network namespace. One route there leads clients to the router, 
 machine. Nodes answer clients directly.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci import network
 from ci.access import ClusterAccess
-from ci.containers import build_image, docker, forwarding, inspect, runs
-from ci.hermetic.store import key_of
+from ci.containers import Image, docker, forwarding, inspect, runs
 from ci.loadbalancer import SYSCTLS
 from ci.places import ROOT, Places, places
 from ci.polling import until
 from ci.step import Journal, SetupError
 
-SOURCE = ROOT / "images" / "router"
-IMAGE_NAME = "localhost/esipp/router"
+IMAGE = Image("localhost/esipp/router", ROOT / "images" / "router", "the router's")
 NAME = "esipp-router"
 ROUTED = "198.51.100.0/24"  # TEST-NET-2 (RFC 5737): nobody has it
 POOL = "198.51.100.1-198.51.100.100"
@@ -48,16 +43,6 @@ template bgp node {{
   ipv4 {{ import where net ~ [ {routed}{{32,32}} ]; export none; }};
 }}
 """
-
-
-def image_reference(base: str | None) -> str:
-    """Name the image by its content and its base."""
-    return f"{IMAGE_NAME}:{key_of(SOURCE, base)}"
-
-
-def build(there: ClusterAccess, base: str | None, journal: Journal) -> str:
-    """Build the image if the engine does not have it, and return its reference."""
-    return build_image(there, image_reference(base), SOURCE, base, journal, "the router's")
 
 
 def config(nodes: Mapping[str, Sequence[str]]) -> str:
@@ -136,11 +121,6 @@ def remove(there: ClusterAccess) -> None:
     taking = on_this_machine(found["Config"]["Image"], "route", "del", ROUTED)
     there.ask("docker", *taking)  # it may be gone with the network
     docker(there, "rm", "--force", NAME)
-
-
-def forget_settings(where: Places) -> None:
-    """Remove its configuration."""
-    shutil.rmtree(settings(where), ignore_errors=True)
 
 
 def settings(where: Places) -> Path:

@@ -1,7 +1,5 @@
 """The generator of docs/samples: reports of two recorded runs, from their ledgers in records/samples."""
 
-from __future__ import annotations
-
 import lzma
 from collections.abc import Callable
 from dataclasses import replace

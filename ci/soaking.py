@@ -5,8 +5,6 @@ has no complete ledger. It is undecided if checks are `inconclusive` or `error`.
 in a container of their own, and optionally in one node, to simulate one busy node.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json
@@ -24,9 +22,9 @@ from pathlib import Path
 
 from ci import endurance
 from ci.hermetic import engine
-from ci.lane import SETUP_FAILED, TEARDOWN_SECONDS
+from ci.lane import TEARDOWN_SECONDS
 from ci.places import CLUSTER, CONTEXT, cores
-from ci.step import SetupError, guarded
+from ci.step import SETUP_FAILED, SetupError, guarded
 
 NODE = f"{CLUSTER}-worker"
 """The endpoint node, with most of the backends."""

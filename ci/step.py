@@ -1,7 +1,6 @@
 """Steps of a set-up: each reports its action and duration, or its failure with a hint."""
 
-from __future__ import annotations
-
+import argparse
 import contextlib
 import os
 import shutil
@@ -10,13 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 QUIET_SECONDS = 5.0  # shorter steps get one line, at their end
 HEARTBEAT_SECONDS = 30.0
 LOG_LINES = 20
+SETUP_FAILED = 4
+"""The exit code of a command that found no cluster, or could not make one."""
 
 
 class SetupError(Exception):
@@ -38,6 +39,23 @@ class SetupError(Exception):
         print(f"\n{self.sentence}", file=sys.stderr)
         if self.hint:
             print(f"  hint: {self.hint}", file=sys.stderr, flush=True)
+
+
+class Parser(argparse.ArgumentParser):
+    """Exit code 2 means interrupted; a wrong option is 4, like every other bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where the options are explained."""
+        self.exit(SETUP_FAILED, f"{self.prog}: {message}.\n  hint: {self.prog} --help\n")
+
+
+def exit_code_of(command: Callable[[], int]) -> int:
+    """The exit code of a command: its own, or 4 after a failure of set-up, which is shown."""
+    try:
+        return command()
+    except SetupError as error:
+        error.show()
+        return SETUP_FAILED
 
 
 class Step:

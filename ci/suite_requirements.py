@@ -4,8 +4,6 @@ It has the blocks of requirements.txt, unchanged, that the dependencies in pypro
 packages say.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -81,7 +81,8 @@ def _planned(plans: Sequence[Plan]) -> Iterator[str]:
     yield _check(f"of that {', '.join(PARTS)}", (_parts(each) for each in plans))
     yield _check("timeouts for a VIP, an answer, removal", (_waits(each) for each in plans))
     yield _check("black hole under Local, at most", (bound(each.profile.local) for each in plans))
-    yield _check("traffic to a new pod's node within", (_rise(each) for each in plans))
+    rises = (each.profile.rise for each in plans)
+    yield _check("traffic to a new pod's node within", (seconds(rise) if rise else "-" for rise in rises))
 
 
 def _others(made: Plan) -> str:
@@ -96,10 +97,6 @@ def _parts(made: Plan) -> str:
 def _waits(made: Plan) -> str:
     patience = made.patience
     return ", ".join(map(seconds, (patience.assigned, patience.answering, patience.removed)))
-
-
-def _rise(made: Plan) -> str:
-    return seconds(made.profile.rise) if made.profile.rise else "-"
 
 
 def _left_out(plans: Sequence[Plan]) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """The two paths to a cluster: official images if the engine can pull them, else the hermetic build."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -11,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ci import account, cluster, loadbalancer, metallb, published, router, tools
+from ci import account, cluster, loadbalancer, metallb, published, router
 from ci.access import ClusterAccess
-from ci.cilium import Chart
+from ci.cilium import Chart, fetch_chart
 from ci.containers import name_of
 from ci.hermetic import apt, base_image
 from ci.hermetic import cilium as hermetic_cilium
@@ -210,7 +208,7 @@ class Official:
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = ClusterAccess(self.name, lane.name, version, image)
-        chart = tools.chart(self.bin, self.journal) if lane.has_cilium else None
+        chart = fetch_chart(self.bin, self.journal) if lane.has_cilium else None
         return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None, cilium=chart)
 
     def load(self, there: ClusterAccess, image: str) -> None:
@@ -227,8 +225,8 @@ class Official:
             router.remove(there)
             published.remove(there)
             cluster.delete(there, step)
-        loadbalancer.forget_credentials(self.places)
-        router.forget_settings(self.places)
+        for folder in (loadbalancer.credentials(self.places), router.settings(self.places)):
+            shutil.rmtree(folder, ignore_errors=True)  # of no use without the cluster
         account.forget(self.places)
         self.places.cluster_file.unlink(missing_ok=True)
 

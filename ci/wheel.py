@@ -4,8 +4,6 @@ The packages are those of images/esipp/requirements.txt, by hash, as pip finds t
 wheel's program on PATH and runs it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
@@ -18,7 +16,7 @@ from pathlib import Path
 from ci import account
 from ci.access import ClusterAccess
 from ci.places import CONTEXT, ROOT, places
-from ci.step import SetupError
+from ci.step import SetupError, exit_code_of
 
 PACKAGES = ROOT / "images" / "esipp" / "requirements.txt"
 
@@ -74,26 +72,18 @@ def main(options: Sequence[str]) -> int:
     plugin = "--plugin" in options
     options = [each for each in options if each != "--plugin"]
     name = "plugin" if plugin else "wheel"
-    there = ClusterAccess.load(places())
-    try:
-        if not there:
-            raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
-        with installed() as (programs, empty):
-            command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", name]
-            environment = outside_of_the_checkout(account.environment(there, command))
-            if plugin:
-                environment["PATH"] = f"{programs}:{environment['PATH']}"
-                command.insert(0, "kubectl")
-            else:
-                command[0] = str(programs / "esipp")
-            command += [] if "--out" in options else ["--out", str(ROOT / "runs" / name)]
-            return subprocess.run(
-                [*there.prefix, *command, *options], cwd=empty, env=environment, check=False
-            ).returncode
-    except SetupError as error:
-        error.show()
-        return 4
+    there = ClusterAccess.kept(places())
+    with installed() as (programs, empty):
+        command = ["esipp", "run", "--context", CONTEXT, "--image", there.image, "--lane", name]
+        environment = outside_of_the_checkout(account.environment(there, command))
+        if plugin:
+            environment["PATH"] = f"{programs}:{environment['PATH']}"
+            command.insert(0, "kubectl")
+        else:
+            command[0] = str(programs / "esipp")
+        command += [] if "--out" in options else ["--out", str(ROOT / "runs" / name)]
+        return subprocess.run([*there.prefix, *command, *options], cwd=empty, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code_of(lambda: main(sys.argv[1:])))

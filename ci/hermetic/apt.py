@@ -1,7 +1,5 @@
 """Debian packages: programs for the machine, and root file systems from its package sources."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -4,8 +4,6 @@ The reference load balancer has Python, HAProxy and a netlink library, the route
 from images.py, whose text is part of the node image's key: a change here does not rebuild the node image.
 """
 
-from __future__ import annotations
-
 from ci.hermetic import apt
 from ci.hermetic.engine import Engine
 from ci.hermetic.images import PATH_ENV, prune_images

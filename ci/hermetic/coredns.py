@@ -4,8 +4,6 @@ kubeadm's own add-on phase is skipped, because its Corefile forwards to the node
 kubeadm prints for this cluster is changed and applied, so the Service's address and the rights are kubeadm's.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

@@ -3,8 +3,6 @@
 The engine also has its own mount namespace, so its mounts end with its last process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
+from ci.memory import processes, tree
 from ci.places import CI, Places
 from ci.polling import until
 from ci.step import Journal, SetupError, Step, output
@@ -207,38 +206,19 @@ class Engine:
         """List processes started here: programs of the engine and builds with this project's folders on their command
         line, and their children.
         """
-        marks = (f"{self.places.run}/".encode(), f"{self.places.tmp}/".encode())
-        programs = (b"dockerd", b"containerd", b"containerd-shim-runc-v2", b"docker-proxy", b"runc", b"perl", b"go")
-        parents: dict[int, int] = {}
-        ours: set[int] = set()
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                command = (entry / "cmdline").read_bytes().split(b"\0")
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if command[0].rsplit(b"/", 1)[-1] in programs and any(
-                    mark in part for mark in marks for part in command[1:]
-                ):
-                    ours.add(int(entry.name))
-        grown = True
-        while grown:
-            more = {pid for pid, parent in parents.items() if parent in ours} - ours
-            ours |= more
-            grown = bool(more)
-        return sorted(ours - {os.getpid()})
+        marks = (f"{self.places.run}/", f"{self.places.tmp}/")
+        programs = ("dockerd", "containerd", "containerd-shim-runc-v2", "docker-proxy", "runc", "perl", "go")
+        found = {each.pid: each for each in processes()}
+        ours = [pid for pid, each in found.items() if each.command[0].rsplit("/", 1)[-1] in programs
+                and any(mark in part for mark in marks for part in each.command[1:])]  # fmt: skip
+        return sorted({each.pid for each in tree(ours, found)} - {os.getpid()})
 
 
 def _engines() -> list[Path]:
     """List the run folders of all running engines of this project on this machine."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            command = (entry / "cmdline").read_text().split("\0")
-            config = Path(command[command.index("--config-file") + 1])
-            if command[0].endswith("dockerd") and config.name == "engine.json":
-                found.append(config.parent)
-    return found
+    dockerds = (each.command for each in processes() if each.command[0].endswith("dockerd"))
+    configs = (Path(each[each.index("--config-file") + 1]) for each in dockerds if "--config-file" in each[:-1])
+    return [config.parent for config in configs if config.name == "engine.json"]
 
 
 def _is_dockerd(pid: int) -> bool:

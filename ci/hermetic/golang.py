@@ -1,13 +1,12 @@
 """Builds of programs from Go modules pinned by go.sum."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ci.hermetic.store import Store, key_of
 from ci.places import CI, versions
@@ -113,73 +112,46 @@ def kubernetes(version: str) -> Build:
     major, minor, _ = version.removeprefix("v").split(".")
     facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    names = (
-        "kubeadm",
-        "kubectl",
-        "kubelet",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-proxy",
-        "kube-scheduler",
-    )
-    return Build(
-        "kubernetes",
-        folder,
-        "k8s.io/kubernetes",
-        version,
-        {name: f"k8s.io/kubernetes/cmd/{name}" for name in names},
-        defines=tuple(f"{package}.{name}={value}" for package in packages for name, value in facts.items()),
-    )
+    names = ("kubeadm", "kubectl", "kubelet", "kube-apiserver", "kube-controller-manager", "kube-proxy",
+             "kube-scheduler")  # fmt: skip
+    programs = {name: f"k8s.io/kubernetes/cmd/{name}" for name in names}
+    defines = tuple(f"{package}.{name}={value}" for package in packages for name, value in facts.items())
+    return Build("kubernetes", folder, "k8s.io/kubernetes", version, programs, defines=defines)
+
+
+def _pinned(name: str, module: str, programs: dict[str, str], **more: Any) -> Build:
+    """Programs of the module in modules/NAME, in the version that ci/versions.toml names."""
+    return Build(name, MODULES / name, module, versions()[name]["version"], programs, **more)
 
 
 def kind() -> Build:
     """kind, and the base files of its node image."""
-    return Build(
-        "kind",
-        MODULES / "kind",
-        "sigs.k8s.io/kind",
-        versions()["kind"]["version"],
-        {"kind": "sigs.k8s.io/kind"},
-        files=("images/base/files",),
-    )
+    return _pinned("kind", "sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}, files=("images/base/files",))
 
 
 def containerd() -> Build:
     """containerd 2, which newer kubelets need; without snapshotters that need missing headers or kernels."""
     module = "github.com/containerd/containerd/v2"
-    return Build(
-        "containerd",
-        MODULES / "containerd",
-        module,
-        versions()["containerd"]["version"],
-        {name: f"{module}/cmd/{name}" for name in ("containerd", "ctr", "containerd-shim-runc-v2")},
-        tags="no_aufs,no_btrfs,no_devmapper,no_zfs",
-    )
+    programs = {name: f"{module}/cmd/{name}" for name in ("containerd", "ctr", "containerd-shim-runc-v2")}
+    return _pinned("containerd", module, programs, tags="no_aufs,no_btrfs,no_devmapper,no_zfs")
 
 
 def etcd() -> Build:
     """The etcd server."""
     module = "go.etcd.io/etcd/server/v3"
-    return Build("etcd", MODULES / "etcd", module, versions()["etcd"]["version"], {"etcd": module})
+    return _pinned("etcd", module, {"etcd": module})
 
 
 def coredns() -> Build:
     """CoreDNS with the plugins for a cluster without an uplink; a build with all plugins takes half as long again."""
-    module = "github.com/coredns/coredns"
-    return Build("coredns", MODULES / "coredns", module, versions()["coredns"]["version"], {"coredns": "."})
+    return _pinned("coredns", "github.com/coredns/coredns", {"coredns": "."})
 
 
 def metallb() -> Build:
     """MetalLB's two programs and its manifest."""
     module = "go.universe.tf/metallb"
-    return Build(
-        "metallb",
-        MODULES / "metallb",
-        module,
-        versions()["metallb"]["version"],
-        {name: f"{module}/{name}" for name in ("controller", "speaker")},
-        files=("config/manifests/metallb-native.yaml",),
-    )
+    programs = {name: f"{module}/{name}" for name in ("controller", "speaker")}
+    return _pinned("metallb", module, programs, files=("config/manifests/metallb-native.yaml",))
 
 
 def cilium() -> Build:
@@ -188,36 +160,24 @@ def cilium() -> Build:
     Cilium's go.mod replaces three modules by forks that module proxies lack. Only a main module's replacements apply,
     so this project's module, which has none, builds it with the original modules.
     """
-    module, version = "github.com/cilium/cilium", versions()["cilium"]["version"]
-    label = f"{version.removeprefix('v')} {versions()['cilium']['commit']}"  # as its own build does
-    return Build(
-        "cilium",
-        MODULES / "cilium",
-        module,
-        version,
-        {
-            "cilium-agent": f"{module}/daemon",
-            "cilium-operator-generic": f"{module}/operator",
-            "cilium-cni": f"{module}/plugins/cilium-cni",
-            "cilium-dbg": f"{module}/cilium-dbg",
-            "cilium-mount": f"{module}/tools/mount",
-        },
-        tags="osusergo,ipam_provider_operator",
-        defines=(f"'{module}/pkg/version.ciliumVersion={label}'",),
-        files=(
-            "install/kubernetes/cilium",
-            "bpf",
-            "images/cilium/init-container.sh",
-            "plugins/cilium-cni/install-plugin.sh",
-            "plugins/cilium-cni/cni-uninstall.sh",
-        ),
-    )
+    module, pinned = "github.com/cilium/cilium", versions()["cilium"]
+    label = f"{pinned['version'].removeprefix('v')} {pinned['commit']}"  # as its own build does
+    programs = {
+        "cilium-agent": f"{module}/daemon",
+        "cilium-operator-generic": f"{module}/operator",
+        "cilium-cni": f"{module}/plugins/cilium-cni",
+        "cilium-dbg": f"{module}/cilium-dbg",
+        "cilium-mount": f"{module}/tools/mount",
+    }
+    files = ("install/kubernetes/cilium", "bpf", "images/cilium/init-container.sh",
+             "plugins/cilium-cni/install-plugin.sh", "plugins/cilium-cni/cni-uninstall.sh")  # fmt: skip
+    defines = (f"'{module}/pkg/version.ciliumVersion={label}'",)
+    return _pinned("cilium", module, programs, tags="osusergo,ipam_provider_operator", defines=defines, files=files)
 
 
 def helm() -> Build:
     """helm, which renders Cilium's chart."""
-    module = "helm.sh/helm/v3"
-    return Build("helm", MODULES / "helm", module, versions()["helm"]["version"], {"helm": f"{module}/cmd/helm"})
+    return _pinned("helm", "helm.sh/helm/v3", {"helm": "helm.sh/helm/v3/cmd/helm"})
 
 
 def pause() -> Build:

@@ -1,7 +1,5 @@
 """A cache of build artifacts, keyed by the hash of their inputs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

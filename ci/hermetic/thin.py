@@ -4,8 +4,6 @@
 with the manifest, the configuration and the other layers is enough; containerd finds the rest by digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`ci/peer`: upstream's specs and our suites on the kept cluster, healthy and broken; kept in records/peer.jsonl."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal
@@ -11,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from ci.peer_tests.report import BAD, Outcome
 from ci.peer_tests.running import PROCESSES, Watch, cluster_version, remove_leftovers, run_theirs
 from ci.peer_tests.specs import SPECS
 from ci.places import CONTEXT, cores, places
-from ci.step import Journal, SetupError
+from ci.step import Journal, SetupError, exit_code_of
 from esipp.checks.catalog import all_checks
 from esipp.ledger.file import read_ledger
 from tests.broken.breakage import RunOptions, hold
@@ -148,11 +147,7 @@ class Peer:
     def _qualify(self, run: RunOptions, name: str) -> Result:
         out = self.folder / f"ours-{name}"
         shutil.rmtree(out, ignore_errors=True)  # of an earlier session
-        options: dict[str, Any] = {
-            "suites": run.suites,
-            "checks": run.checks,
-            "moves": run.moves,
-        }
+        options: dict[str, Any] = {"suites": run.suites, "checks": run.checks, "moves": run.moves}
         try:
             result = self.nodes.qualify(out, run.samples, **options, disruptive=run.disruptive)
         except subprocess.TimeoutExpired as error:
@@ -192,20 +187,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = options.what or [HEALTHY, *PLAN, AFTER]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the cluster is healed on the way out
     try:
-        return run(options, wanted)
+        return exit_code_of(lambda: run(options, wanted))
     except KeyboardInterrupt:
         return 2
-    except SetupError as error:
-        error.show()
-        return 4
 
 
 def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     """Run it on the kept cluster."""
     where = places()
-    there = ClusterAccess.load(where)
-    if there is None:
-        raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
+    there = ClusterAccess.kept(where)
     journal = Journal(where.logs)
     built = upstream(there.kubernetes, Store(where), journal)
     folder = options.out or Path(tempfile.mkdtemp(prefix="esipp-peer-"))
@@ -213,28 +203,17 @@ def run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     nodes = Nodes.of(CONTEXT, None)
     nodes.heal()
     remove_leftovers()
-    peer = Peer(built, nodes, folder, options.records)
-    peer.data.versions |= {
-        "kubernetes": cluster_version(),
-        "e2e.test": built.kubernetes,
-        "ginkgo": built.ginkgo_version,
-        "agnhost": built.agnhost_version,
-        "lane": there.lane,
-    }
+    peer = Peer(built, nodes, folder, options.kept)
+    peer.data.versions |= {"kubernetes": cluster_version(), "e2e.test": built.kubernetes, "lane": there.lane}
+    peer.data.versions |= {"ginkgo": built.ginkgo_version, "agnhost": built.agnhost_version}
     peer.data.machine |= {"cores": cores(), "processes": PROCESSES}
-    code = 0
-    for name in wanted:
-        try:
-            step(peer, name, options.limit)
-        except SetupError as error:
-            error.show()
-            code = 4
-    if options.records == KEPT:
+    codes = [exit_code_of(partial(step, peer, name, options.limit)) for name in wanted]
+    if options.kept == KEPT:
         page.write(Comparison.load())
-    return code
+    return max(codes)
 
 
-def step(peer: Peer, name: str, limit: float | None) -> None:
+def step(peer: Peer, name: str, limit: float | None) -> int:
     """Run one step."""
     if name == HEALTHY:
         peer.healthy(limit or HEALTHY_LIMIT)
@@ -245,6 +224,7 @@ def step(peer: Peer, name: str, limit: float | None) -> None:
     else:
         together = [each for part in name.split(TOGETHER) for each in DAMAGES if each.name == part]
         peer.broken(together, limit or BROKEN_LIMIT)
+    return 0
 
 
 if __name__ == "__main__":

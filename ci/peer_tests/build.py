@@ -4,8 +4,6 @@ The programs are built from the Go module k8s.io/kubernetes, whose content go.su
 are. Where the engine can pull, the nodes pull the image; the hermetic path makes it and loads it into the nodes.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -4,8 +4,6 @@ What touches all traffic of a kind is the same for both. What needs to know a Se
 itself, and for upstream's, which come and go, by rules_for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass

@@ -1,13 +1,12 @@
 """The results of a comparison in records/peer.jsonl, the only source of docs/peer.md."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from cattrs import structure
+
 from ci import records
 from ci.peer_tests.report import BAD, Outcome, SpecResult
-from esipp.base.json import Json
 
 KEPT = records.FOLDER / "peer.jsonl"
 
@@ -133,7 +132,7 @@ class Comparison:
         records.write(path, [about, *recorded, *({"kind": "broken", **asdict(each)} for each in self.broken.values())])
 
     @staticmethod
-    def load(path: Path = KEPT) -> Comparison:
+    def load(path: Path = KEPT) -> "Comparison":
         """Read what is kept; nothing is kept at first."""
         data = Comparison()
         for record in records.read(path):
@@ -141,21 +140,11 @@ class Comparison:
                 case "about":
                     data.versions, data.machine, data.limits = record["versions"], record["machine"], record["limits"]
                 case "ours":
-                    data.ours = Ours(**{**record, "effort": Effort(**record["effort"])})
+                    data.ours = structure(record, Ours)
                 case "theirs":
-                    data.theirs = _theirs(record)
+                    data.theirs = structure(record, Theirs)
                 case "after":
-                    data.after = _theirs(record)
+                    data.after = structure(record, Theirs)
                 case "broken":
-                    data.broken[record["name"]] = _broken(record)
+                    data.broken[record["name"]] = structure(record, Broken)
         return data
-
-
-def _broken(record: Json) -> Broken:
-    ours = Noticing(**{**record["ours"], "effort": Effort(**record["ours"]["effort"])})
-    return Broken(record["name"], record["what"], ours, _theirs(record["theirs"]), record["together"])
-
-
-def _theirs(record: Json) -> Theirs:
-    results = [SpecResult(**{**each, "outcome": Outcome(each["outcome"])}) for each in record["results"]]
-    return Theirs(Effort(**record["effort"]), results)

@@ -1,7 +1,5 @@
 """Rules for Services of other test runs that follow their creation: upstream's specs create Services during the run."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

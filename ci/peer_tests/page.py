@@ -1,7 +1,5 @@
 """The generator of docs/peer.md, from records/peer.jsonl and the table of specs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

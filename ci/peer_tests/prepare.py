@@ -1,30 +1,21 @@
 """Preparation of a comparison: build upstream's tests and load their image into the nodes."""
 
-from __future__ import annotations
-
 import sys
 
 from ci.access import ClusterAccess
 from ci.hermetic.store import Store
 from ci.peer_tests.build import load_image, upstream
 from ci.places import places
-from ci.step import Journal, SetupError
+from ci.step import Journal, exit_code_of
 
 
 def main() -> int:
     """Build and load missing artifacts."""
     where = places()
-    there = ClusterAccess.load(where)
-    try:
-        if there is None:
-            raise SetupError("There is no kept cluster.", "ci/conformance --up creates one.")
-        store, journal = Store(where), Journal(where.logs)
-        load_image(upstream(there.kubernetes, store, journal), there, store, journal)
-    except SetupError as error:
-        error.show()
-        return 4
+    there, store, journal = ClusterAccess.kept(where), Store(where), Journal(where.logs)
+    load_image(upstream(there.kubernetes, store, journal), there, store, journal)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code_of(main))

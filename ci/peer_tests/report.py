@@ -1,7 +1,5 @@
 """A reader of upstream's report: result, time and failure of each chosen spec."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

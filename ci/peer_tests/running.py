@@ -1,7 +1,5 @@
 """A run of upstream's specs, with its duration and the machine's load."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -47,14 +45,8 @@ class Watch:
 def command(built: Upstream, names: Sequence[str], folder: Path, limit: float, kubeconfig: str) -> list[str]:
     """The command line of a run, as in upstream's script."""
     focus = "|".join(BY_NAME[name].focus for name in names)
-    runner = [
-        str(built.ginkgo),
-        f"--nodes={min(PROCESSES, len(names))}",
-        f"--timeout={limit:.0f}s",
-        "--no-color",
-        "--silence-skips",
-    ]
-    runner += [f"--focus={focus}", str(built.e2e), "--"]
+    runner = [str(built.ginkgo), f"--nodes={min(PROCESSES, len(names))}", f"--timeout={limit:.0f}s", "--no-color"]
+    runner += ["--silence-skips", f"--focus={focus}", str(built.e2e), "--"]
     runner += ["--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--context={CONTEXT}", f"--num-nodes={WORKERS}"]
     return [*runner, f"--report-dir={folder}", "--report-complete-ginkgo"]
 

@@ -5,8 +5,6 @@ session affinity, source ranges and load balancers, from test/e2e/network of Kub
 name; the descriptions are this suite's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ from esipp.app.images.command import add_images
 from esipp.app.in_cluster import credentials as in_pod
 from esipp.app.in_cluster.command import add_fetch, add_in_cluster
 from esipp.app.load_balancers import add_load_balancers
-from esipp.app.options import add_run_options, settings_of
+from esipp.app.options import settings_of
 from esipp.app.plan.command import add_plan
 from esipp.app.report import add_parsers as add_report_commands
 from esipp.app.report import detail_of
@@ -104,7 +104,10 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose usage errors exit with code 4."""
+    """A parser that keeps the lines of an epilog, and whose usage errors exit with code 4."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter} | options)
 
     def error(self, message: str) -> Any:
         self.print_usage(sys.stderr)
@@ -132,26 +135,18 @@ def _parser() -> argparse.ArgumentParser:
         prog="kubectl esipp" if Path(sys.argv[0]).name == "kubectl-esipp" else "esipp",
         description="Tests whether a Kubernetes cluster preserves client source IPs where Kubernetes requires it.",
         epilog=OF_A_RUN,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"esipp {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
 
-    run = commands.add_parser(
-        "run", help="run the checks on a cluster", epilog=OF_A_RUN, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    run = commands.add_parser("run", help="run the checks on a cluster", epilog=OF_A_RUN)
     add_run_arguments(run)
     run.add_argument(
         "--dry-run", action="store_true", help="create nothing: examine cluster and machine as 'esipp doctor' does"
     )
     run.set_defaults(command=_run)
 
-    listed = commands.add_parser(
-        "list",
-        help="list the checks; needs no cluster",
-        epilog=OF_CHECKS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    listed = commands.add_parser("list", help="list the checks; needs no cluster", epilog=OF_CHECKS)
     listed.add_argument("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one")
     listed.add_argument(
         "--format",
@@ -173,10 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     add_images(commands)
 
     explaining = commands.add_parser(
-        "explain",
-        help="explain what a check requires, why, and how it is tested; needs no cluster",
-        epilog=OF_CHECKS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "explain", help="explain what a check requires, why, and how it is tested; needs no cluster", epilog=OF_CHECKS
     )
     explaining.add_argument(
         "checks",
@@ -190,10 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     add_doctor(commands)
 
     clean = commands.add_parser(
-        "clean",
-        help="undo and remove what interrupted runs left in a cluster and on this machine",
-        epilog=OF_CLEANING,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "clean", help="undo and remove what interrupted runs left in a cluster and on this machine", epilog=OF_CLEANING
     )
     clean.add_argument("--context", default=None, metavar="NAME", help="kubeconfig context of the cluster; required")
     clean.add_argument("--kubeconfig", default=None, metavar="FILE", help=KUBECONFIG_HELP)
@@ -213,7 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     add_site(commands)
     add_sign(commands)
     add_fetch(commands)
-    add_init(commands, settings_of, add_run_options)
+    add_init(commands)
     return parser
 
 
@@ -231,10 +220,7 @@ def options_schema() -> str:
 def _add_judge(commands: Any) -> None:
     """``esipp judge``."""
     judging = commands.add_parser(
-        "judge",
-        help="re-evaluate a recorded run with the current checks; needs no cluster",
-        epilog=OF_A_JUDGEMENT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "judge", help="re-evaluate a recorded run with the current checks; needs no cluster", epilog=OF_A_JUDGEMENT
     )
     judging.add_argument("run", metavar="RUN", help="the run's folder, or its ledger.jsonl")
     judging.add_argument(

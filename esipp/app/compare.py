@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.base.document import Document
-from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.errors import ExitCode, if_not_writable
 from esipp.checks.check import Binding
 from esipp.ledger.reading import read_run
 from esipp.report.rendering import FORMATS, render
@@ -46,12 +46,7 @@ exit codes (of the worst run, in this order):
 
 def add_diff(commands: Any) -> None:
     """Add ``esipp diff`` to the parser."""
-    diff = commands.add_parser(
-        "diff",
-        help="show what changed between two runs; needs no cluster",
-        epilog=DIFF,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    diff = commands.add_parser("diff", help="show what changed between two runs; needs no cluster", epilog=DIFF)
     for name, what in (("old", "OLD"), ("new", "NEW")):
         diff.add_argument(name, type=Path, metavar=what, help="folder of a run, or its ledger.jsonl")
     _add_output(diff)
@@ -76,10 +71,7 @@ def _diff(options: argparse.Namespace) -> int:
 def add_merge(commands: Any) -> None:
     """Add ``esipp merge`` to the parser."""
     merging = commands.add_parser(
-        "merge",
-        help="combine several runs in one matrix, one column per run; needs no cluster",
-        epilog=MERGE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "merge", help="combine several runs in one matrix, one column per run; needs no cluster", epilog=MERGE
     )
     merging.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or its ledger.jsonl")
     _add_output(merging)
@@ -126,7 +118,6 @@ def add_trend(commands: Any) -> None:
         "trend",
         help="show how verdicts, figures and distributions developed over several runs; needs no cluster",
         epilog=TREND,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or its ledger.jsonl")
     _add_output(parser)
@@ -147,7 +138,6 @@ def add_site(commands: Any) -> None:
         "site",
         help="write a static site of several runs: implementations by checks, with the evidence; needs no cluster",
         epilog=SITE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder to write")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or its ledger.jsonl")
@@ -157,10 +147,8 @@ def add_site(commands: Any) -> None:
 def _site(options: argparse.Namespace) -> int:
     from esipp.report.comparing.site import write
 
-    try:
+    with if_not_writable(f"Cannot write to {options.folder}", "name another folder."):
         pages = write([read_run(each) for each in options.runs], options.folder)
-    except OSError as broken:
-        raise PreflightError(f"Cannot write to {options.folder}: {broken.strerror}.", "name another folder.") from None
     print("\n".join(map(str, pages)))
     return int(ExitCode.CONFORMANT)
 
@@ -179,9 +167,5 @@ def _write(options: argparse.Namespace, report: Callable[[], Document], as_json:
         return
     from esipp.report.formats import written
 
-    try:
+    with if_not_writable(f"Cannot write to {options.out}", "name a file in an existing folder."):
         written(options.out, text)
-    except OSError as broken:
-        raise PreflightError(
-            f"Cannot write to {options.out}: {broken.strerror}.", "name a file in an existing folder."
-        ) from None

@@ -6,14 +6,15 @@ one to the others. Options of the command line go before those of the file; opti
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from esipp.app.exit_codes import OF_INIT
-from esipp.base.errors import ExitCode, PreflightError, did_you_mean
+from esipp.app.options import add_run_options, settings_of
+from esipp.base.errors import ExitCode, PreflightError, did_you_mean, if_not_writable
 from esipp.base.json import Json
 
 NAME = "esipp.yaml"
@@ -149,24 +150,13 @@ def _words(name: str, value: Any, action: argparse.Action, file: str) -> list[st
 
 
 # -------------------------------------------------------------------------------------------------------- esipp init
-def add_init(commands: Any, settings_of: Callable[[argparse.Namespace], Any], add_cluster: Callable[..., None]) -> None:
-    """``esipp init``.
-
-    Args:
-        commands: the subcommands of the parser.
-        settings_of: returns the settings of parsed options.
-        add_cluster: adds the options of a run; those that are given are written, too.
-    """
-    parser = commands.add_parser(
-        "init",
-        help=f"write {NAME} with options for the cluster at hand",
-        epilog=OF_INIT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_cluster(parser)
+def add_init(commands: Any) -> None:
+    """``esipp init``; the options of a run that are given are written, too."""
+    parser = commands.add_parser("init", help=f"write {NAME} with options for the cluster at hand", epilog=OF_INIT)
+    add_run_options(parser)
     parser.add_argument("--yes", action="store_true", help="use the kubeconfig's current context and do not ask")
     parser.add_argument("--file", default=NAME, metavar="FILE", help=f"the file to write (default: {NAME})")
-    parser.set_defaults(command=lambda options: _init(options, settings_of, _given(options, parser)))
+    parser.set_defaults(command=lambda options: _init(options, _given(options, parser)))
 
 
 def _given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Json:
@@ -175,7 +165,7 @@ def _given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Json
     return {name: value for name, (value, usual) in given.items() if value != usual and name != "file"}
 
 
-def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace], Any], given: Json) -> int:
+def _init(options: argparse.Namespace, given: Json) -> int:
     from esipp.checks.catalog import suite_names
     from esipp.cluster.client import Cluster
     from esipp.preflight.preflight import examine
@@ -188,10 +178,8 @@ def _init(options: argparse.Namespace, settings_of: Callable[[argparse.Namespace
     missing = sorted(name for name, feature in found.features.items() if not feature.present)
     profiles = [each.name for each in found.balancer.profiles]
     text = "\n".join(_lines({"context": settings.context, **given}, found.facts, profiles, missing))
-    try:
+    with if_not_writable(f"Cannot write {file}", "name another with --file."):
         file.write_text(text + "\n", encoding="utf-8")
-    except OSError as broken:
-        raise PreflightError(f"Cannot write {file}: {broken.strerror}.", "name another with --file.") from None
     print(f"{file}: now 'esipp doctor', then 'esipp run'")
     return int(ExitCode.CONFORMANT)
 

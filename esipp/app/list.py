@@ -9,6 +9,7 @@ from esipp.checks.check import Check, Level, say_missing
 from esipp.checks.required_features import counts
 from esipp.checks.versions import asked_version, read_version, version_features
 from esipp.cluster.dialect import Dialect, dialect_of
+from esipp.report.causes import by_level
 
 
 def as_text(checks: Sequence[Check]) -> Iterator[str]:
@@ -26,8 +27,8 @@ def as_json(checks: Sequence[Check]) -> Iterator[str]:
 def features_as_text(checks: Sequence[Check]) -> Iterator[str]:
     """One line per feature: how many checks of each level need it."""
     for name, found in counts(checks).items():
-        by_level = ", ".join(f"{found[level]} {level.words}" for level in Level if found[level])
-        yield f"{name:<44} {counted(found.total(), 'check')}" + (f": {by_level}" if by_level else "")
+        levels = by_level(found.elements())
+        yield f"{name:<44} {counted(found.total(), 'check')}" + (f": {levels}" if levels else "")
 
 
 def features_as_json(checks: Sequence[Check]) -> Iterator[str]:

@@ -108,7 +108,6 @@ def add_load_balancers(commands: Any) -> None:
         "load-balancers",
         help="show the profiles of load balancers, in clouds and on bare metal; needs no cluster",
         epilog=OF_LOAD_BALANCERS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "names", nargs="*", metavar="NAME|FILE.toml", help="show these profiles in full (default: one line each)"

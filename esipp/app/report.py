@@ -49,14 +49,10 @@ def _formats() -> str:
 
 def add_parsers(commands: Any) -> None:
     """Add both commands to the parser."""
-    plain = argparse.RawDescriptionHelpFormatter
     where = "folder of the run, or its ledger ('runs/latest' is the newest)"
 
     report = commands.add_parser(
-        "report",
-        help="write the reports of a recorded run again; needs no cluster",
-        epilog=_formats() + EXIT_CODES,
-        formatter_class=plain,
+        "report", help="write the reports of a recorded run again; needs no cluster", epilog=_formats() + EXIT_CODES
     )
     report.add_argument("run", type=Path, metavar="RUN", help=where)
     report.add_argument(
@@ -82,7 +78,6 @@ def add_parsers(commands: Any) -> None:
         "summary",
         help="print the summary of a recorded run, and exit with the run's exit code; needs no cluster",
         epilog=SUMMARY_EXIT_CODES,
-        formatter_class=plain,
     )
     summary.add_argument("run", type=Path, metavar="RUN", help=where)
     add_detail(summary)

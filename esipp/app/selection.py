@@ -149,13 +149,10 @@ def narrowed(checks: Sequence[Check], options: Any, profile: RunProfile | None =
 def words(options: Any) -> tuple[str, ...]:
     """What of a selection stands on the command line that repeats the run."""
     profile = () if options.profile == "standard" else (f"--profile={options.profile}",)
-    single = (f"--{name}={given}" for name in ("level", "rerun-failed") if (given := _given(options, name)))
+    once = {"level": options.level, "rerun-failed": options.rerun_failed}
+    single = (f"--{name}={given}" for name, given in once.items() if given)
     several = (f"--{name}={given}" for name in ("focus", "skip", "suite") for given in getattr(options, name, ()))
     return (*profile, *single, *several, *getattr(options, "checks", ()))
-
-
-def _given(options: Any, name: str) -> object:
-    return getattr(options, name.replace("-", "_"))
 
 
 def _expressions(name: str, given: Sequence[str]) -> list[re.Pattern[str]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.app.exit_codes import OF_SIGNING, OF_VERIFYING
-from esipp.base.errors import ExitCode, PreflightError
+from esipp.base.errors import ExitCode, PreflightError, if_not_writable
 from esipp.base.json import Json
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.formats import written
@@ -39,20 +39,14 @@ SECONDS = 30.0
 def add_sign(commands: Any) -> None:
     """``esipp sign`` and ``esipp verify``."""
     signing = commands.add_parser(
-        "sign",
-        help="sign the statement of a recorded run with a private key",
-        epilog=OF_SIGNING,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "sign", help="sign the statement of a recorded run with a private key", epilog=OF_SIGNING
     )
     signing.add_argument("run", metavar="RUN", help="the run's folder")
     signing.add_argument("--key", required=True, metavar="FILE", help="private key in PEM: Ed25519, ECDSA or RSA")
     signing.add_argument("--out", default=None, metavar="FILE", help=f"the envelope (default: RUN/{ENVELOPE})")
     signing.set_defaults(command=_sign)
     verifying = commands.add_parser(
-        "verify",
-        help="verify a signed statement, and that it is about the ledger in its folder",
-        epilog=OF_VERIFYING,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "verify", help="verify a signed statement, and that it is about the ledger in its folder", epilog=OF_VERIFYING
     )
     verifying.add_argument("run", metavar="RUN", help="the run's folder")
     verifying.add_argument("--key", required=True, metavar="FILE", help="public key in PEM")
@@ -76,10 +70,8 @@ def _sign(options: argparse.Namespace) -> int:
         "signatures": [{"keyid": _key_id(options.key, private=True), "sig": _signature(options.key, encoded(payload))}],
     }
     file = Path(options.out) if options.out else run.folder / ENVELOPE
-    try:
+    with if_not_writable(f"Cannot write {file}", "name another with --out."):
         written(file, json.dumps(envelope, indent=2) + "\n")
-    except OSError as broken:
-        raise PreflightError(f"Cannot write {file}: {broken.strerror}.", "name another with --out.") from None
     print(f"{file}: {run.conclusion.sentence}")
     return int(ExitCode.CONFORMANT)
 

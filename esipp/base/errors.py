@@ -2,7 +2,8 @@
 hints about a word that is like a known one.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from enum import IntEnum
 
@@ -49,6 +50,15 @@ class HarnessError(EsippError):
     """An error during a run: the verdict on the product is open, not negative."""
 
     exit_code = ExitCode.HARNESS
+
+
+@contextlib.contextmanager
+def if_not_writable(sentence: str, hint: str) -> Iterator[None]:
+    """Refuse what the file system refuses in the body: with this sentence, which ends with why, and this hint."""
+    try:
+        yield
+    except OSError as broken:
+        raise PreflightError(f"{sentence}: {broken.strerror}.", hint) from None
 
 
 MOST_NAMES = 3

@@ -13,3 +13,8 @@ def table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> Iterator[st
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     yield from (f"| {' | '.join(map(str, cells))} |" for cells in rows)
+
+
+def table_text(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """The same as one text, which ends with a line break."""
+    return "".join(f"{line}\n" for line in table(heads, rows))

@@ -58,11 +58,10 @@ def provided(customisation: Customisation, profile: LoadBalancer | None, *, inte
     Raises:
         PreflightError: no annotation for internal load balancers is known, or a given one contradicts it.
     """
-    tags = of_purpose(profile, TAGS) if profile else ()
-    customisation = replace(customisation, tags=tuple((each.key, each.value) for each in tags))
+    customisation = replace(customisation, tags=_pairs(of_purpose(profile, TAGS) if profile else ()))
     if not internal:
         return customisation
-    pairs: Pairs = tuple((each.key, each.value) for each in internal_of(profile))
+    pairs = _pairs(internal_of(profile))
     given = {each.key.lower(): each.value for each in customisation.annotations if each.on is On.SERVICE}
     for key, value in pairs:
         if given.get(key.lower(), value) != value:

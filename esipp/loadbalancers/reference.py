@@ -4,8 +4,6 @@ The contract is images/loadbalancer/README.md. Its clock is CLOCK_MONOTONIC of t
 where the cluster is kind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess
@@ -63,7 +61,7 @@ class Reference:
                 raise self._silent(error) from error
         return view
 
-    def stream(self, after: int, sink: Sink) -> Stream:
+    def stream(self, after: int, sink: Sink) -> "Stream":
         """Have the sink called with every decision after a number, in a thread, until the handle is closed.
 
         Returns once the balancer has begun to send: what it decides from then on is not missed.

@@ -2,8 +2,8 @@
 
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from esipp.base.client_places import Place
 from esipp.base.customisation import Pairs
@@ -120,8 +120,7 @@ def examine(cluster: Cluster, settings: Settings, suites: Iterable[str] = ()) ->
     return found
 
 
-@dataclass(frozen=True)
-class EarlierSteps:
+class EarlierSteps(NamedTuple):
     """The results of the steps before ``look_around``: version, raw and parsed nodes, roles, and the outside."""
 
     version: str
@@ -140,13 +139,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     """
     with answered(cluster):
         granted = rights_features(cluster)
-    version, raw, nodes, roles, reference = (
-        earlier.version,
-        earlier.raw,
-        earlier.nodes,
-        earlier.roles,
-        earlier.reference,
-    )
+    version, raw, nodes, roles, outside, reference = earlier
     facts = {"kubernetes": version, "nodes": str(len(nodes)), **_versions(raw)}
     decided = dict.fromkeys(facts, "API server /version and node status")
     given = settings.customisation.facts()
@@ -157,10 +150,9 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
         facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
         decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
-    places, network, described = earlier.outside.places, earlier.outside.network, earlier.outside.described
     features = _features(nodes, roles, services)
-    families = [family for family in Family if _has(features, family)]
-    features |= outside_clients.features(places, described.values(), families, earlier.outside.tools)
+    families = [family for family in Family if features[f"family.{family.value.lower()}"].present]
+    features |= outside_clients.features(outside.places, outside.described.values(), families, outside.tools)
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
@@ -169,11 +161,11 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     reference_settings: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))
-        reference_settings, facts["load-balancer.reference"], decided["load-balancer.reference"] = read_reference(
-            reference
-        )
-        facts[OWN_REFERENCE], decided[OWN_REFERENCE] = role_of(reference_settings), decided["load-balancer.reference"]
-    balancer = detect(all_profiles(), raw, workloads, _named_profile(settings), objects)
+        reference_settings, said, how = read_reference(reference)
+        facts |= {"load-balancer.reference": said, OWN_REFERENCE: role_of(reference_settings)}
+        decided |= {"load-balancer.reference": how, OWN_REFERENCE: how}
+    named = provider(settings.provider) if settings.provider else None
+    balancer = detect(all_profiles(), raw, workloads, named, objects)
     balancer = as_it_runs(balancer, all_profiles(), reference_settings)
     for name, fact in balancer.facts().items():
         facts[name], decided[name] = fact.value, fact.decided
@@ -181,7 +173,9 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features |= carrying.features_of(balancer.named_profile)
     headers = headers_asked(balancer, all_profiles(), settings.customisation)
     features |= header_features(speaker(balancer), headers)
-    features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
+    features[HOST_NETWORK] = (
+        host_network_feature(cluster) if (read_version(version) or NEWEST) >= AGENTS_SINCE else NO_AGENTS
+    )
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
     proxy = facts["service-proxy"]
@@ -191,9 +185,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         decided[network_policies.FACT] = "listed; a NetworkPolicy of esipp does not override them"
     features |= granted
     allowed = settings.allow_disruptive
-    said = "--allow-disruptive was given" if allowed else "only with --allow-disruptive"
-    features["disruptive"] = Feature(allowed, said, ours=True)
-    features[LONG] = Feature(settings.long, "--long was given" if settings.long else "only with --long", ours=True)
+    for name, option, on in (("disruptive", "--allow-disruptive", allowed), (LONG, "--long", settings.long)):
+        features[name] = Feature(on, f"{option} was given" if on else f"only with {option}", ours=True)
     ways = proven(raw)
     features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
     everywhere = facts["node-port-addresses"] == "all"
@@ -212,30 +205,26 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features |= version_features(version, all_checks())
     chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
-    found = Findings(nodes, roles, facts, decided, features, network, reference, tuple(components), tuple(notes))
     steering = steering_of(balancer.profiles, reference_settings, settings.bound)
-    found = replace(found, places=places, described=described, tools=earlier.outside.tools, sample=chosen, ways=ways)
-    return replace(found, balancer=balancer, headers=headers, steering=steering)
+    return Findings(
+        nodes, roles, facts, decided, features, outside.network, reference, tuple(components), tuple(notes),
+        places=outside.places, described=outside.described, tools=outside.tools, balancer=balancer, headers=headers,
+        sample=chosen, steering=steering, ways=ways,
+    )  # fmt: skip
 
 
 MOST_NAMED = 5
 """The most nodes that the text of a feature names."""
 
+AGENTS_SINCE = (1, 12)
+"""The first version whose DaemonSets honour ``matchFields`` (kubernetes/kubernetes#64362)."""
+
 NO_AGENTS = Feature(False, "the DaemonSet of the agents selects nodes by name, which needs Kubernetes 1.12")
-
-
-def _places_agents(version: str) -> bool:
-    """Whether a server supports ``matchFields``, and DaemonSets honour them (kubernetes/kubernetes#64362)."""
-    return (read_version(version) or NEWEST) >= (1, 12)
 
 
 def workloads_of(components: Iterable[Component]) -> list[str]:
     """The names of components that may implement load balancers."""
     return [each.name for each in components if each.kind == BALANCER]
-
-
-def _named_profile(settings: Settings) -> LoadBalancer | None:
-    return provider(settings.provider) if settings.provider else None
 
 
 def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[str, Feature]:
@@ -296,10 +285,6 @@ def _service_families(cluster: Cluster, version: str = "") -> set[str] | None:
         return set(_dry_run(cluster, ipFamilyPolicy="PreferDualStack")["spec"].get("ipFamilies") or []) or None
     except (ApiError, UnreachableError):
         return None
-
-
-def _has(features: Mapping[str, Feature], family: Family) -> bool:
-    return features[f"family.{family.value.lower()}"].present
 
 
 def _of_a_pod(settings: Settings, features: Mapping[str, Feature]) -> dict[str, Feature]:

@@ -87,9 +87,7 @@ def cases(run: RecordedRun) -> dict[str, list[Case]]:
     for check in run.checks:
         verdict = run.verdicts.get(check.id)
         labels = {label: text for label, text in _labelled(run, check, verdict).items() if text}
-        outcome = (
-            _outcome(run, check, verdict) if verdict else Outcome("skipped", "", "no verdict: the run ended early")
-        )
+        outcome = _outcome(run, check, verdict) if verdict else NO_VERDICT
         group = INSTRUMENT if check.id in instruments else check.profile, check.suite
         groups.setdefault(group, []).append(Case(check, spent.get(check.id, 0.0), labels, outcome))
     names = sorted(groups, key=lambda group: order.index(group[0]) if group[0] in order else len(order))

@@ -160,8 +160,14 @@ class Reason:
 
     @property
     def say_levels(self) -> str:
-        """The number of checks by level in words: ``8 core, 4 extended``."""
-        return ", ".join(f"{count} {Level(level).words}" for level, count in self.levels.items())
+        """The same in words."""
+        return by_level(check.level for check in self.checks)
+
+
+def by_level(levels: Iterable[Level]) -> str:
+    """The number of checks of each level: ``3 core, 1 informational``."""
+    found = Counter(levels)
+    return ", ".join(f"{found[level]} {level.words}" for level in Level if found[level])
 
 
 def reasons(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict], status: Status) -> list[Reason]:

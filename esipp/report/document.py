@@ -445,35 +445,29 @@ def _checks(run: RecordedRun) -> list[Json]:
 def _check(run: RecordedRun, check: RecordedCheck, kept: bool) -> Json:
     """A check with its verdict; without a verdict, the status is null and the observation empty."""
     verdict = run.verdicts.get(check.id)
-    fields: Mapping[str, Any] = record_of(verdict) if verdict else {}
-    return {
+    said: Mapping[str, Any] = UNSAID | {"expected": check.expect} | (record_of(verdict) if verdict else {})
+    own: Json = {
         "id": check.id,
         "suite": check.suite,
         "profile": check.profile,
         "level": check.level.value,
-        "status": fields.get("status"),
         "requirement": check.requirement,
         "references": _cited(check.references),
         "features": list(check.features),
         "fails_if": check.fails_if,
         "path": _path(check),
-        "expected": fields.get("expected", check.expect),
-        "observed": fields.get("observed", ""),
-        "reason": fields.get("reason", ""),
-        "difference_references": fields.get("references", []),
-        "likely": fields.get("likely", ""),
-        "tally": fields.get("tally", {}),
-        "shown": fields.get("shown", []),
-        "ports": fields.get("ports", ""),
-        "change": fields.get("change", ""),
-        "witnesses": fields.get("witnesses", ""),
-        "left_out": fields.get("left_out", False),
-        "sees": fields.get("sees", ""),
-        "nature": fields.get("nature", ""),
-        "missing": fields.get("missing", []),
-        "instrument": fields.get("instrument", False),
+        "difference_references": said["references"],
         "files": [path.as_posix() for path in run.files(check.id)] if kept else [],
     }
+    return {name: own[name] if name in own else said[name] for name in Row.__annotations__}
+
+
+UNSAID: Json = {
+    **{"status": None, "tally": {}, "left_out": False, "instrument": False},
+    **{name: [] for name in ("references", "shown", "missing")},
+    **dict.fromkeys(("observed", "reason", "likely", "ports", "change", "witnesses", "sees", "nature"), ""),
+}
+"""What stands in the place of a verdict's fields, where there is none or it leaves them out."""
 
 
 def _path(check: RecordedCheck) -> Json | None:

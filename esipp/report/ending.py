@@ -87,7 +87,7 @@ def _blocks(run: RecordedRun, found: Sequence[Found], shown: int) -> Iterator[Bl
     yield _first("faults of the ledger", run.trouble, MOST_FAULTS)
     defects = [_defect(each) for each in known_defects(run.qualified, run.verdicts)]
     yield _first("known defects", defects, MOST_DEFECTS)
-    yield Section("figures", (Pairs.of(_figures(run)),))
+    yield Section("figures", (Pairs.of([("as required", _as_required(run)), *figures(run)]),))
 
 
 def _first(title: str, lines: Sequence[str], most: int) -> Section:
@@ -112,11 +112,6 @@ def _item(run: RecordedRun, cause: Cause, of: str) -> Item:
     texts = [(label, one_line(details[label], ONE_LINE)) for label in (shown, "likely") if label in details]
     title = f"{of}{cause.verdict.status.value.upper()} ({first.level.words}) {first.id}{also}"
     return Item(title, (*texts, ("repeat", Code(f"{run.header['command']} {first.id}"))))
-
-
-def _figures(run: RecordedRun) -> Sequence[tuple[str, str]]:
-    """The figures that matter."""
-    return [("as required", _as_required(run)), *figures(run)]
 
 
 def _as_required(run: RecordedRun) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from esipp.base.errors import EsippError, PreflightError
+from esipp.base.errors import EsippError, if_not_writable
 from esipp.ledger.reading import RecordedRun
 from esipp.report.cases import WHOLE_RUN, Case, Outcome, cases, of_run, times
 
@@ -84,13 +84,9 @@ def promised(file: str | None) -> Iterator[None]:
     if file is None:
         yield
         return
-    try:
+    with if_not_writable(f"The JUnit file {file} cannot be written", "name another with --junit."):
         Path(file).absolute().parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(_alone(NOT_ENDED, ""), encoding="utf-8")
-    except OSError as broken:
-        raise PreflightError(
-            f"The JUnit file {file} cannot be written: {broken.strerror}.", "name another with --junit."
-        ) from None
     try:
         yield
     except EsippError as error:

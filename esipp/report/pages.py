@@ -1,6 +1,5 @@
 """The documentation page of all checks, generated from the checks."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from esipp.base import markdown
@@ -11,6 +10,7 @@ from esipp.checks.model import NO_ANSWER, AddressClass, Balancer, Claim, Family,
 from esipp.checks.path import OnPath, PathCheck, Spread
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
+from esipp.report.causes import by_level
 from esipp.report.escaping import links
 
 HEAD = """# Checks
@@ -28,25 +28,17 @@ _Line = tuple[PathCheck, ...]
 
 def checks_page(checks: Sequence[Check]) -> str:
     """The page: a table for each kind of Service, then the path checks and other checks of each other suite."""
-    lines = [HEAD, f"{counted(len(checks), 'check')}: {_levels(checks)}.", ""]
+    lines = [HEAD, _counted(checks), ""]
     references = list(dict.fromkeys(each for check in checks for each in check.references))
     source_ip = [check for check in checks if check.suite == "source_ip"]
     for title, group in _groups(checks_about(OnPath, source_ip)).items():
-        lines += [
-            f"## {title}",
-            "",
-            f"{counted(len(group), 'check')}: {_levels(group)}.",
-            "",
-            *_table(group, references),
-            "",
-        ]
+        lines += [f"## {title}", "", _counted(group), "", *_table(group, references), ""]
     together = [check for check in source_ip if not check.subject.judged]
-    lines += ["## Many connections together", "", f"{counted(len(together), 'check')}: {_levels(together)}.", ""]
-    lines += [*_other_table(together, references), ""]
+    lines += ["## Many connections together", "", _counted(together), "", *_other_table(together, references), ""]
     for suite in dict.fromkeys(check.suite for check in checks if check.suite != "source_ip"):
         of_it = [check for check in checks if check.suite == suite]
         paths, others = checks_about(OnPath, of_it), [check for check in of_it if not check.subject.judged]
-        lines += [f"## {title_of(suite)}", "", f"{counted(len(of_it), 'check')}: {_levels(of_it)}.", ""]
+        lines += [f"## {title_of(suite)}", "", _counted(of_it), ""]
         lines += [*_table(paths, references), ""] if paths else []
         lines += [*_other_table(others, references), ""] if others else []
     lines += ["## References", "", *(f"{number}. {links([each])}" for number, each in enumerate(references, 1)), ""]
@@ -73,9 +65,8 @@ def _other_table(checks: Sequence[Check], references: Sequence[Reference]) -> li
     return [*markdown.table(("checks", "level", "expected", "requirement", "references"), rows)]
 
 
-def _levels(checks: Iterable[Check]) -> str:
-    found = Counter(check.level for check in checks)
-    return ", ".join(f"{found[level]} {level.words}" for level in Level if level in found)
+def _counted(checks: Sequence[Check]) -> str:
+    return f"{counted(len(checks), 'check')}: {by_level(check.level for check in checks)}."
 
 
 def _groups(path_checks: Iterable[PathCheck]) -> dict[str, list[PathCheck]]:
@@ -100,15 +91,9 @@ def _fold(path_checks: Iterable[PathCheck]) -> list[_Line]:
     """Groups of checks that differ only in protocol and family and exist in every combination of both."""
     alike: dict[tuple[object, ...], list[PathCheck]] = {}
     for path_check in path_checks:
-        key = (
-            _stem(path_check),
-            _requirement(path_check),
-            path_check.subject.accept,
-            path_check.subject.reported,
-            path_check.subject.spread,
-            path_check.references,
-        )
-        alike.setdefault(key, []).append(path_check)
+        about = path_check.subject
+        key = (_stem(path_check), _requirement(path_check), about.accept, about.reported, about.spread)
+        alike.setdefault((*key, path_check.references), []).append(path_check)
     lines: list[_Line] = []
     for group in alike.values():
         by_protocol: dict[Protocol, list[PathCheck]] = {}
@@ -123,17 +108,13 @@ def _fold(path_checks: Iterable[PathCheck]) -> list[_Line]:
 
 def _stem(path_check: PathCheck) -> str:
     """The id with a star for protocol and family."""
-    return path_check.id.replace(_axes(path_check), ".*.", 1)
-
-
-def _axes(path_check: PathCheck) -> str:
-    return f".{path_check.subject.path.protocol.value.lower()}.{path_check.subject.path.family.value.lower()}."
+    path = path_check.subject.path
+    return path_check.id.replace(f".{path.protocol.value.lower()}.{path.family.value.lower()}.", ".*.", 1)
 
 
 def _requirement(path_check: PathCheck) -> str:
-    return path_check.requirement.replace(
-        f" over {path_check.subject.path.protocol.value} and {path_check.subject.path.family.value}", "", 1
-    )
+    path = path_check.subject.path
+    return path_check.requirement.replace(f" over {path.protocol.value} and {path.family.value}", "", 1)
 
 
 def pattern(line: Sequence[PathCheck]) -> str:
@@ -158,14 +139,11 @@ def _level(line: _Line) -> str:
 
 
 def _must_see(path_check: PathCheck) -> str:
-    if path_check.subject.accept == _EVERYTHING:
+    about = path_check.subject
+    if about.accept == _EVERYTHING:
         return "anything"
-    if path_check.subject.accept <= NO_ANSWER:
+    if about.accept <= NO_ANSWER:
         return "nothing"
-    seen = " or ".join(sorted(each.value.replace("_", " ") for each in path_check.subject.accept))
-    seen += (
-        f", with the client's address in {path_check.subject.reported.value}"
-        if path_check.subject.reported is not Claim.NOTHING
-        else ""
-    )
-    return seen + (", one backend" if path_check.subject.spread is Spread.ONE else "")
+    seen = " or ".join(sorted(each.value.replace("_", " ") for each in about.accept))
+    seen += f", with the client's address in {about.reported.value}" if about.reported is not Claim.NOTHING else ""
+    return seen + (", one backend" if about.spread is Spread.ONE else "")

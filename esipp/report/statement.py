@@ -109,7 +109,7 @@ def _ledger(run: RecordedRun) -> Json:
         for each in sorted(run.components)
         if not each.digest
     ]
-    facts = {"suite_version": run.header["suite"], **settings(run, *names), "implementation": _implementation(run)}
+    facts = {"suite_version": run.header["suite"], **settings(run, *names, "implementation")}
     facts |= {"conclusion": said.result, "why": said.why, "counts": list(said.lines), "recorded_tests": recorded}
     facts |= {"not_asked_tests": _not_asked(run)}
     facts |= {"faults": faults(run), "components_without_digest": undigested}
@@ -135,11 +135,6 @@ def _not_asked(run: RecordedRun) -> list[Json]:
     ]
     left_out = run.header["left_out_core_rows"]
     return made + ([{"reason": "core checks that were not selected", "number": left_out}] if left_out else [])
-
-
-def _implementation(run: RecordedRun) -> Json:
-    """The user's description of the tested product."""
-    return dict(run.header.get("implementation", {}))
 
 
 def _descriptors(components: Iterable[Component]) -> list[Json]:

@@ -97,7 +97,7 @@ def test_a_run_is_its_process_and_all_below_it(proc: Path) -> None:
     found = {process.pid: process for process in processes(proc)}
     assert sorted(found) == [10, 11, 12, 20, 21]
     peaks = Peaks()
-    peaks.take(tree(10, found))
+    peaks.take(tree([10], found))
     assert peaks.each == {"esipp": (60_000, 1), "kubectl": (41_000, 2)}
     assert peaks.total == 101_000
 

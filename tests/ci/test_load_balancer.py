@@ -1,7 +1,7 @@
 """How ci/ runs the reference load balancer: the container, its account, and when it is started again."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -135,15 +135,15 @@ def test_it_is_started_again_with_its_image_and_other_options(monkeypatch: pytes
         loadbalancer.restart(there())
 
 
-def test_readers_text_makes_no_other_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_text_makes_no_other_image(tmp_path: Path) -> None:
     (tmp_path / "balancer").mkdir()
     (tmp_path / "Dockerfile").write_text("FROM x")
-    monkeypatch.setattr(loadbalancer, "SOURCE", tmp_path)
-    before = loadbalancer.image_reference(None)
+    image = replace(loadbalancer.IMAGE, source=tmp_path)
+    before = image.reference(None)
     (tmp_path / "README.md").write_text("read me")
-    assert loadbalancer.image_reference(None) == before
+    assert image.reference(None) == before
     (tmp_path / "balancer" / "new.py").write_text("pass")
-    assert loadbalancer.image_reference(None) != before
+    assert image.reference(None) != before
 
 
 def test_its_packages_are_no_part_of_the_other_root_file_systems(monkeypatch: pytest.MonkeyPatch) -> None:

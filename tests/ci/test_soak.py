@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ci.lane import SETUP_FAILED
 from ci.soaking import Result, main, one_run, read, sentence
+from ci.step import SETUP_FAILED
 
 END = {"record": "end", "result": "conformant", "seconds": {"judge": 0.1}}
 

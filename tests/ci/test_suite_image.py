@@ -7,7 +7,6 @@ import pytest
 
 from ci import suite_image
 from ci.access import ClusterAccess
-from ci.hermetic import suite_base
 from ci.hermetic.store import Store
 from ci.places import ROOT, Places
 from ci.step import Journal, SetupError
@@ -103,7 +102,9 @@ class Engine:
 
 
 def made(engine: Any, tmp_path: Path) -> str:
-    return suite_base.make("base:1", Store(Places(tmp_path / "cache", tmp_path)), engine, Journal(tmp_path / "logs"))
+    return suite_image.make_base(
+        "base:1", Store(Places(tmp_path / "cache", tmp_path)), engine, Journal(tmp_path / "logs")
+    )
 
 
 def test_packages_are_those_for_the_python_of_the_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

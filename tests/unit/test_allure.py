@@ -20,9 +20,8 @@ from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.codec import record_of
 from esipp.ledger.reading import Probe, RecordedRun, read_run
-from esipp.report.allure import write
 from esipp.report.allure.describing import MOST_BYTES, description, links, observations, story_of
-from esipp.report.allure.replay import CATEGORIES, write_environment
+from esipp.report.allure.replay import CATEGORIES, write, write_environment
 from tests.unit.test_reading import made
 
 KEP = "https://github.com/kubernetes/enhancements/issues/1"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.cluster import echo_reference
-from ci.loadbalancer import image_reference
+from ci.cluster import ECHO
+from ci.loadbalancer import IMAGE
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
@@ -27,8 +27,8 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 
 
 def test_they_are_those_that_ci_builds() -> None:
-    assert [each.reference for each in images.images()] == [echo_reference(None), image_reference(None)]
-    assert images.this_version() == echo_reference(None)
+    assert [each.reference for each in images.images()] == [ECHO.reference(None), IMAGE.reference(None)]
+    assert images.this_version() == ECHO.reference(None)
     assert next(each.needed for each in images.images()) == "always"
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from ci.cluster import echo_reference
+from ci.cluster import ECHO
 from ci.places import ROOT, versions
 from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
@@ -180,7 +180,7 @@ def test_images_are_pinned() -> None:
     for name in ("echoserver", "loadbalancer"):
         (base,) = re.findall(r"^ARG BASE=(\S+)$", (ROOT / "images" / name / "Dockerfile").read_text(), re.M)
         assert re.search(r"@sha256:[0-9a-f]{64}$", base)
-    assert re.fullmatch(r"localhost/esipp/echoserver:[0-9a-f]{12,64}", echo_reference(None)), "a tag of the content"
+    assert re.fullmatch(r"localhost/esipp/echoserver:[0-9a-f]{12,64}", ECHO.reference(None)), "a tag of the content"
     pinned = yaml.safe_dump(versions())
     assert not re.search(r":latest\b", pinned)
     for page in (ROOT / "ci" / "versions.toml", *(ROOT / "kind-configs").glob("*.yaml")):

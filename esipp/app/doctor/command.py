@@ -52,7 +52,6 @@ def add_doctor(commands: Any) -> None:
         help="check whether a cluster and this machine are ready for a run, and show what the run would do; creates "
         "nothing",
         epilog=OF_A_DOCTOR,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")

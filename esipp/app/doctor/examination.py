@@ -146,7 +146,7 @@ def _around(report: Report, cluster: Cluster, settings: Settings, earlier: Earli
         found_reference = report.must("reference", lambda: find_reference(network, cluster.server))
         if found_reference and report.must("reference", lambda: read_reference(found_reference)):
             reference = found_reference
-    earlier = replace(earlier, outside=outside, reference=reference)
+    earlier = earlier._replace(outside=outside, reference=reference)
     found = report.must("features", lambda: look_around(cluster, settings, earlier))
     if found is None and settings.without:  # the option is invalid; the other findings are still useful
         try:
@@ -175,17 +175,10 @@ def _work(report: Report, found: Findings, settings: Settings, checks: Sequence[
     roles = with_control_plane(found.nodes.values(), found.roles)
     ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features, sampled=found.sample.nodes)
     detected = found.balancer
-    asked = settings.samples, settings.moves
     work = work_of(
-        checks,
-        ground,
-        detected.profiles,
-        *asked,
-        sure=detected.named,
-        chosen=found.sample,
-        bound=settings.bound,
-        parallel=settings.parallel_load_balancers,
-    )
+        checks, ground, detected.profiles, settings.samples, settings.moves, sure=detected.named, chosen=found.sample,
+        bound=settings.bound, parallel=settings.parallel_load_balancers,
+    )  # fmt: skip
     report.work = work
     report.left_out = sum(_is_left_out(check, found) for check in checks)
     report.created = _created(work, settings, found)

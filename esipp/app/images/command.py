@@ -32,10 +32,7 @@ ABOUT = """how to get the echo image onto nodes (a run on kind does so by itself
 def add_images(commands: Any) -> None:
     """Add ``esipp images`` to the parser."""
     listed = commands.add_parser(
-        "images",
-        help="list, build, push, bundle and load the images that a run needs",
-        epilog=ABOUT + OF_IMAGES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "images", help="list, build, push, bundle and load the images that a run needs", epilog=ABOUT + OF_IMAGES
     )
     listed.add_argument(
         "--format",

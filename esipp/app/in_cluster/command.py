@@ -36,15 +36,9 @@ def add_fetch(commands: Any) -> None:
         "fetch",
         help="fetch the report of a run inside a cluster (deploy/job.yaml), and exit with the run's exit code",
         epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fetching.add_argument("--context", required=True, metavar="NAME", help="kubeconfig context of the cluster")
-    fetching.add_argument(
-        "--kubeconfig",
-        default=None,
-        metavar="FILE",
-        help=KUBECONFIG_HELP,
-    )
+    fetching.add_argument("--kubeconfig", default=None, metavar="FILE", help=KUBECONFIG_HELP)
     add_requests(fetching.add_argument)
     fetching.add_argument(
         *("-n", "--namespace"), default=NAMESPACE, metavar="NAME", help="namespace of the Job (default: %(default)s)"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from esipp.base.errors import PreflightError
+from esipp.base.errors import PreflightError, if_not_writable
 from esipp.cluster.client import current_context
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -75,14 +75,9 @@ def kubeconfig() -> str:
         PreflightError: see ``config_of``; or the file cannot be written.
     """
     config = config_of(os.environ, ACCOUNT)
-    try:
+    with if_not_writable("Cannot write the pod's kubeconfig", "mount an emptyDir at /tmp, or name one in TMPDIR."):
         path = Path(tempfile.mkdtemp(prefix="esipp-")) / "kubeconfig"
         path.write_text(json.dumps(config, indent=1), encoding="utf-8")
-    except OSError as broken:
-        raise PreflightError(
-            f"Cannot write the pod's kubeconfig: {broken.strerror}.",
-            "mount an emptyDir at /tmp, or name one in TMPDIR.",
-        ) from None
     return str(path)
 
 

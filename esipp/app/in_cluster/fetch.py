@@ -11,7 +11,7 @@ from esipp.app.in_cluster.archive import Archive, digest, read, unpack
 from esipp.app.in_cluster.job import ARCHIVE, DESCRIPTION, FOLDER
 from esipp.app.in_cluster.keep import FETCHED
 from esipp.app.in_cluster.state import KEEPER, RUNNER, JobState, State, state_of
-from esipp.base.errors import ExitCode, HarnessError, PreflightError
+from esipp.base.errors import ExitCode, HarnessError, PreflightError, if_not_writable
 from esipp.base.redaction import redact
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.ledger.run import point
@@ -98,16 +98,12 @@ def fetch(enter: list[str], out: Path | None) -> Path:
     folder = out or Path("runs") / description.name
     if folder.exists():
         raise PreflightError(f"{folder} already exists.", "name another folder with --out.")
-    try:
+    with if_not_writable(f"Cannot write to {folder.parent}", "name another folder with --out."):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as place:
             archive = Path(place) / ARCHIVE
             _bring(enter, description, archive)
             unpack(archive, description.name, folder)
-    except OSError as broken:
-        raise PreflightError(
-            f"Cannot write to {folder.parent}: {broken.strerror}.", "name another folder with --out."
-        ) from None
     if out is None:
         point(folder.parent / "latest", folder.name)
     _output([*enter, "touch", str(FOLDER / FETCHED)])

@@ -124,12 +124,9 @@ def _addresses(number: int, families: Sequence[Family]) -> dict[Family, str]:
 
 def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[str, Feature]:
     """The features that the profile and the options decide."""
-    profile = asked.profile
-    found = {
-        f"family.{family.value.lower()}": Feature(family in families, f"address families: {_list(families)}")
-        for family in Family
-    }
-    found["families.dual"] = Feature(len(set(families)) > 1, f"address families: {_list(families)}")
+    profile, of_families = asked.profile, f"address families: {', '.join(family.value for family in families)}"
+    found = {f"family.{family.value.lower()}": Feature(family in families, of_families) for family in Family}
+    found["families.dual"] = Feature(len(set(families)) > 1, of_families)
     found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes can run pods")
     found["load-balancer"] = Feature(True, profile.name)
     shows = own_kind or not _managed(profile)
@@ -152,7 +149,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
             found[f"{name}.{family.value.lower()}"] = Feature(False, "nodes usually have one address per family")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         found[several] = Feature(False, "load balancers usually announce one address per family")
-        found[f"nodes.{family.value.lower()}"] = Feature(family in families, f"address families: {_list(families)}")
+        found[f"nodes.{family.value.lower()}"] = Feature(family in families, of_families)
     said = "--allow-disruptive" if asked.disruptive else "only with --allow-disruptive"
     found["disruptive"] = Feature(asked.disruptive, said, ours=True)
     found[LONG] = Feature(asked.long, "--long" if asked.long else "only with --long", ours=True)
@@ -162,7 +159,3 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     of_metallb = own_kind and profile.noun == "MetalLB"
     found["load-balancer.controller"] = Feature(of_metallb, "esipp stops only MetalLB's controller, on kind's nodes")
     return found
-
-
-def _list(families: Iterable[Family]) -> str:
-    return ", ".join(family.value for family in families)

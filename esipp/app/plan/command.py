@@ -28,7 +28,6 @@ def add_plan(commands: Any) -> None:
         "plan",
         help="show what a run with a given load balancer would check and create, and how long; needs no cluster",
         epilog=OF_LOAD_BALANCERS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add_checks(parser)

@@ -6,13 +6,14 @@ from esipp.app.plan.plan import RUN, Cost, Made, Plan, ProfileCost, Work
 from esipp.base.document import Code, Document, Pairs, Words
 from esipp.base.json import Json
 from esipp.base.plural import counted
-from esipp.checks.check import Check, Level
+from esipp.checks.check import Check
 from esipp.checks.covering import PAIRS, THREES
 from esipp.checks.profile import LoadBalancer
 from esipp.judging.durations import schedule
 from esipp.judging.schedule import say_step
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.words import asks, bound, seconds, sources_seen
+from esipp.report.causes import by_level
 
 CLEAN = "esipp clean --context NAME"
 Pair = tuple[str, Words]
@@ -39,8 +40,8 @@ def _plan(made: Plan) -> Iterator[Pair]:
     rise = f"; traffic to a new pod's node within {seconds(profile.rise)}" if profile.rise else ""
     whole = bound(profile.local)
     hole = f"at most {whole} after a node's 503: (N+1) x period" if profile.local.on else f"unbounded ({whole})"
-    if made.bound is not None:
-        hole = f"at most {seconds(made.bound)} after a node's 503 (--bound)"
+    if made.given.bound is not None:
+        hole = f"at most {seconds(made.given.bound)} after a node's 503 (--bound)"
     yield "black hole", hole + rise
     yield "timeouts", "; ".join(waits(made))
     yield "creates", ", ".join(things(made))
@@ -84,17 +85,18 @@ def _agents(made: Plan) -> str:
     if not chosen.partial:
         return f"{counts}; on every node that can run pods"
     drawn = len(chosen.nodes) - chosen.playing
-    seed = "a random --seed, which the report states" if made.seed is None else f"--seed {made.seed}"
+    seed = "a random --seed, which the report states" if made.given.seed is None else f"--seed {made.given.seed}"
     others = f"{drawn} of the {chosen.fit - chosen.playing} others, selected by {seed}"
-    return f"{counts}; on the {chosen.playing} nodes with a role, and on {others} (--sample-nodes {made.sample_nodes})"
+    most = f"--sample-nodes {made.given.sample_nodes}"
+    return f"{counts}; on the {chosen.playing} nodes with a role, and on {others} ({most})"
 
 
 def _given(made: Plan) -> str:
     """The given options on load balancers and the sample, as arguments of ``esipp run``."""
-    words = " --internal" if made.internal else ""
-    words += f" --parallel-load-balancers {made.parallel}" if made.parallel is not None else ""
-    words += f" --sample-nodes {made.sample_nodes}" if made.sample_nodes != DEFAULT_NODES else ""
-    return words if made.seed is None else f"{words} --seed {made.seed}"
+    given, words = made.given, " --internal" if made.internal else ""
+    words += f" --parallel-load-balancers {given.parallel}" if given.parallel is not None else ""
+    words += f" --sample-nodes {given.sample_nodes}" if given.sample_nodes != DEFAULT_NODES else ""
+    return words if given.seed is None else f"{words} --seed {given.seed}"
 
 
 def _must_see(profile: LoadBalancer) -> str:
@@ -170,9 +172,8 @@ def left(made: Work, command: str = CLEAN) -> Iterator[str]:
 
 
 def levels_of(checks: Iterable[Check]) -> str:
-    """The number of checks of each level: ``3 core, 1 informational``."""
-    levels = [check.level for check in checks]
-    return ", ".join(f"{levels.count(level)} {level.words}" for level in Level if level in levels) or "none"
+    """The number of checks of each level in words."""
+    return by_level(check.level for check in checks) or "none"
 
 
 def minutes(value: float) -> str:
@@ -186,8 +187,8 @@ def as_json(made: Plan) -> Json:
     return {
         "provider": profile.name,
         "assumed": list(made.assumed),
-        "sample_nodes": made.sample_nodes,
-        "seed": made.seed,
+        "sample_nodes": made.given.sample_nodes,
+        "seed": made.given.seed,
         "internal": {each.key: each.value for each in made.internal},
         "bound": profile.local.bound if profile.local.on else None,
         "up": profile.rise,

@@ -10,9 +10,9 @@ from esipp.base.json import Json
 from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.plural import counted
 from esipp.checks.catalog import designs
-from esipp.checks.check import HOST_NETWORK, Check, Feature, Level, missing_features, say_missing
+from esipp.checks.check import HOST_NETWORK, Check, Level, missing_features, say_missing
 from esipp.checks.covering import Design
-from esipp.checks.model import Balancer, Service, ServiceType, Vantage
+from esipp.checks.model import Balancer, ServiceType, Vantage
 from esipp.checks.profile import Annotation, Class, Limit, LoadBalancer, Outcome, Policy
 from esipp.cluster.client import Cluster
 from esipp.judging.durations import expected, phases
@@ -145,23 +145,21 @@ class Plan(Work):
     """What a run would do with a given load balancer.
 
     Args:
-        profile: the load balancer.
+        given: what was asked.
         assumed: features that are assumed to be present.
-        sample_nodes, seed: as given.
         internal: the annotations that make load balancers internal, with ``--internal``.
-        bound: the value of ``--bound``, in seconds.
-        parallel: the maximum number of load balancers at the same time, as given.
         profiles: what the same selection costs with each profile.
     """
 
-    profile: LoadBalancer
+    given: Asked
     assumed: tuple[str, ...]
-    sample_nodes: int
-    seed: int | None
     internal: tuple[Annotation, ...] = ()
-    bound: float | None = None
-    parallel: int | None = None
     profiles: tuple[ProfileCost, ...] = ()
+
+    @property
+    def profile(self) -> LoadBalancer:
+        """The load balancer."""
+        return self.given.profile
 
 
 def plan(asked: Asked) -> Plan:
@@ -174,25 +172,11 @@ def plan(asked: Asked) -> Plan:
     chosen = sample(cluster.nodes.values(), cluster.roles, asked.sample_nodes, asked.seed or 0)
     ground = Ground(RUN, "image", cluster.nodes, cluster.roles, cluster.features, sampled=chosen.nodes)
     work = work_of(
-        asked.checks,
-        ground,
-        [asked.profile],
-        asked.samples,
-        asked.moves,
-        chosen=chosen,
-        parallel=asked.parallel,
+        asked.checks, ground, [asked.profile], asked.samples, asked.moves, chosen=chosen, parallel=asked.parallel,
         bound=asked.bound,
-    )
-    return Plan(
-        profile=asked.profile,
-        assumed=cluster.assumed,
-        sample_nodes=asked.sample_nodes,
-        seed=asked.seed,
-        internal=internal_of(asked.profile) if asked.internal else (),
-        bound=asked.bound,
-        parallel=asked.parallel,
-        **vars(work),
-    )
+    )  # fmt: skip
+    internal = internal_of(asked.profile) if asked.internal else ()
+    return Plan(given=asked, assumed=cluster.assumed, internal=internal, **vars(work))
 
 
 def work_of(
@@ -224,7 +208,8 @@ def work_of(
     unsupported: dict[str, list[Check]] = {}
     for check in checks:
         if missing[check.id]:
-            unsupported.setdefault(say_missing(check, _first(missing[check.id])), []).append(check)
+            first = dict(list(missing[check.id].items())[:1])  # each check is counted under one reason only
+            unsupported.setdefault(say_missing(check, first), []).append(check)
     (profile,) = profiles if len(profiles) == 1 else (None,)
     chosen = chosen or sample(ground.nodes.values(), ground.roles)
     made = _in_batches(_made(able, ground, chosen), able, ground, parallel)
@@ -255,11 +240,6 @@ def _designs(checks: Iterable[Check], able: Iterable[Check], ground: Ground, sam
     return {suite: DesignCost(each, cost(each, each.rows), cost(each, each.product)) for suite, each in found.items()}
 
 
-def _first(missing: Mapping[str, Feature]) -> dict[str, Feature]:
-    """The first missing feature: each check is counted under one reason only."""
-    return dict(list(missing.items())[:1])
-
-
 # ------------------------------------------------------------------------------------------------------- what is made
 def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
     paths = sorted({path for check in checks for path in check.subject.paths}, key=lambda path: path.key)
@@ -271,7 +251,8 @@ def _made(checks: Sequence[Check], ground: Ground, chosen: Sample) -> Made:
         sampled=chosen.nodes,
     )
     objects = {path.object_name: path.service for path in paths if path.service}
-    ports = {(path.object_name, path.port, path.protocol) for path in paths if path.service and _at_nodes(path.service)}
+    ports = {(path.object_name, path.port, path.protocol) for path in paths
+             if path.service and path.service.type is not ServiceType.CLUSTER_IP}  # fmt: skip
     kinds: Counter[str] = Counter()
     for service in objects.values():
         own = service.type is ServiceType.LOAD_BALANCER
@@ -303,11 +284,6 @@ def _in_batches(made: Made, checks: Sequence[Check], ground: Ground, parallel: i
     turns = [each for each in (*plan_of.windows, *plan_of.scenarios.values()) if each]
     refused = sum(bool(balanced(check.subject.paths) & plan_of.too_many.keys()) for check in checks)
     return replace(made, balancers=plan_of.at_once, batches=len(turns), all_balancers=made.balancers, refused=refused)
-
-
-def _at_nodes(service: Service) -> bool:
-    """Whether nodes serve the ports of a Service."""
-    return service.type is not ServiceType.CLUSTER_IP
 
 
 def _node_ports(services: Iterable[Json]) -> int:

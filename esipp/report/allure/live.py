@@ -6,7 +6,7 @@ from pathlib import Path
 import allure_commons
 import pytest
 
-from esipp.base.errors import PreflightError
+from esipp.base.errors import if_not_writable
 from esipp.checks.check import Check, Status
 from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun, read_run
@@ -79,11 +79,7 @@ def check_results(folder: str | None) -> None:
     """
     if folder is None:
         return
-    try:
+    with if_not_writable(f"Allure results cannot be written to {folder}", "name another folder with --alluredir."):
         Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError as broken:
-        raise PreflightError(
-            f"Allure results cannot be written to {folder}: {broken.strerror}.", "name another folder with --alluredir."
-        ) from None

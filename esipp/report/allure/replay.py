@@ -16,7 +16,7 @@ from typing import Any
 import allure_commons
 import pytest
 
-from esipp.base.errors import ExitCode, HarnessError, PreflightError
+from esipp.base.errors import ExitCode, HarnessError, if_not_writable
 from esipp.checks.observation import Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
@@ -40,16 +40,12 @@ def write(run: RecordedRun, folder: Path) -> None:
         HarnessError: the session that writes them failed.
     """
     folder = folder.absolute()
-    try:
+    with if_not_writable(f"Allure results cannot be written to {folder}", "name another folder."):
         folder.mkdir(parents=True, exist_ok=True)
         for pattern in OWN:
             for old in folder.glob(pattern):
                 old.unlink()
         write_environment(run, folder)
-    except OSError as broken:
-        raise PreflightError(
-            f"Allure results cannot be written to {folder}: {broken.strerror}.", "name another folder."
-        ) from None
     with tempfile.TemporaryDirectory(prefix="esipp-allure-") as place:
         kept = Path(place) / "run.pickle"
         kept.write_bytes(pickle.dumps(run))

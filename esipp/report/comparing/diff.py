@@ -11,6 +11,7 @@ from esipp.checks.check import Binding, Level
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import FAILING, WORSE, Change, Kind, Redefined, compare_checks, redefined
 from esipp.report.comparing.environment import Setting, environment
+from esipp.report.comparing.merge import lacks
 from esipp.report.comparing.times import Compared, Times, compare_times
 
 
@@ -42,16 +43,8 @@ class Diff:
     @property
     def incomplete(self) -> list[str]:
         """The ledgers that are incomplete or lack verdicts, with the reason."""
-        found = []
-        for name, run in (("OLD", self.old), ("NEW", self.new)):
-            missing = sum(1 for check in run.checks if check.id not in run.verdicts)
-            if not run.whole:
-                fault = run.trouble[0] if run.trouble else "the run has no closing record: it was killed"
-                found.append(f"{name} is incomplete: {fault}")
-            elif missing:
-                lack = f"{missing:,} of its checks {form(missing, 'has', 'have')} no verdict"
-                found.append(f"{name} is incomplete: {lack} ({run.conclusion.why})")
-        return found
+        runs = (("OLD", self.old), ("NEW", self.new))
+        return [f"{name} is incomplete: {lack}" for name, run in runs for lack in lacks(run)]
 
     @property
     def exit_code(self) -> ExitCode:

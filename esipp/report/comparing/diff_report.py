@@ -73,7 +73,8 @@ def _of_kind(kind: Kind, changes: Sequence[Change]) -> Section:
     title = f"{TITLES[kind]}: {_levels(changes)}"
     most = MOST_OBSERVED if kind is Kind.OBSERVED else 1000
     items = Items(tuple(_item(group) for group in ordered), most)
-    return Section(title, (Text(_sentence(DEFINITIONS[kind])), items))
+    definition = DEFINITIONS[kind]
+    return Section(title, (Text(f"{definition[0].upper()}{definition[1:]}."), items))
 
 
 def _alike(change: Change) -> tuple[object, ...]:
@@ -212,10 +213,6 @@ def _later(each: Compared) -> tuple[str, ...]:
 
 def _s(seconds: float) -> str:
     return f"{seconds:.2f} s" if abs(seconds) >= 1 else f"{1000 * seconds:.1f} ms"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 # ------------------------------------------------------------------------------------------------------------ JSON

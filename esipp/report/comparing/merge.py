@@ -21,6 +21,7 @@ from esipp.ledger.conclusion import (
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing.checks import FAILING
+from esipp.report.profiles import faults
 
 WORST_CODE_FIRST = (
     ExitCode.NOT_CONFORMANT,
@@ -117,7 +118,7 @@ def merge(runs: Sequence[RecordedRun]) -> Merged:
     """A column for each run; a ledger named twice counts once."""
     apart: list[RecordedRun] = []
     for run in runs:
-        if not any(_same(run, other) for other in apart):
+        if not any((run.header["run"], run.sha256) == (other.header["run"], other.sha256) for other in apart):
             apart.append(run)
     names = _distinguish([_name(run) for run in apart], [str(run.header.get("run", "?")) for run in apart])
     names = _distinguish(names, [f"({number})" for number in range(1, len(apart) + 1)])
@@ -206,25 +207,23 @@ def _core(checks: Iterable[RecordedCheck]) -> int:
 
 def _column(run: RecordedRun, name: str) -> Column:
     checks = {check.id: check for check in run.checks}
-    return Column(name, (run,), checks, run.verdicts, run.conclusion, tuple(_faults(run)))
+    return Column(name, (run,), checks, run.verdicts, run.conclusion, tuple(lacks(run)))
 
 
-def _faults(run: RecordedRun) -> list[str]:
+def lacks(run: RecordedRun) -> list[str]:
+    """What a run lacks: the first fault of its ledger, or the verdicts of some checks; none if it is complete."""
     if not run.whole:
-        return run.trouble[:1] or ["the run has no closing record: it was killed"]
+        return faults(run)[:1]
     missing = sum(1 for check in run.checks if check.id not in run.verdicts)
-    return (
-        [f"{missing:,} of its checks {form(missing, 'has', 'have')} no verdict ({run.conclusion.why})"]
-        if missing
-        else []
-    )
+    said = f"{missing:,} of its checks {form(missing, 'has', 'have')} no verdict ({run.conclusion.why})"
+    return [said] if missing else []
 
 
 def _faults_of_part(run: RecordedRun) -> list[str]:
     """The faults of a part, whatever its verdicts: other parts cannot compensate for them."""
     about = f"run {run.header.get('run', '?')}"
     if not run.whole:
-        return [f"{about}: {fault}" for fault in _faults(run)]
+        return [f"{about}: {fault}" for fault in lacks(run)]
     said = run.conclusion
     return [f"{about}: {said.why}"] if said.result != run.by_verdicts.result else []
 
@@ -245,10 +244,6 @@ def _check_one_cluster(runs: Sequence[RecordedRun]) -> None:
                     f"Runs {ids} are not parts of one run: {name} is {one} in the first and {two} in the second.",
                     "without --shards, each run gets a column of its own.",
                 )
-
-
-def _same(one: RecordedRun, other: RecordedRun) -> bool:
-    return one.header.get("run") == other.header.get("run") and one.sha256 == other.sha256
 
 
 def _name(run: RecordedRun) -> str:

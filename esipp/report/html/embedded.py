@@ -175,25 +175,15 @@ def _shown(probe: Probe) -> tuple[object, ...]:
 
 def _witnesses(witnesses: Iterable[Witness], text: Strings) -> list[list[Any]]:
     """The packets of each connection; connections that differ only in ports and interfaces are counted."""
-    alike: dict[tuple[str, str, str], list[Any]] = {}
+    alike: dict[tuple[object, ...], list[Any]] = {}
     for each in witnesses:
-        shape = (re.sub(r":\d+\b|\bveth\w+", "", each.words), _address(each.delivered), each.contradiction)
+        shape = (re.sub(r":\d+\b|\bveth\w+", "", each.words), each.delivered and each.delivered[0], each.contradiction)
         if shape in alike:
             alike[shape][-1] += 1
         else:
-            entry = [
-                each.seq,
-                text(each.words),
-                text(_end(each.delivered)),
-                text(each.change),
-                text(each.contradiction),
-            ]
-            alike[shape] = [*entry, 1]
+            words = (each.words, _end(each.delivered), each.change, each.contradiction)
+            alike[shape] = [each.seq, *map(text, words), 1]
     return list(alike.values())
-
-
-def _address(end: tuple[str, int] | None) -> str:
-    return end[0] if end else ""
 
 
 def _end(end: tuple[str, int] | None) -> str:

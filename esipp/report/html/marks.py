@@ -57,12 +57,10 @@ def counts(checks: Iterable[RecordedCheck], verdicts: Mapping[str, Verdict]) -> 
     given = [verdicts.get(check.id) for check in checks]
     found = Counter((said_of(each), each.nature if each else "") for each in given)
     order = sorted(found, key=lambda key: (key[0] != Status.PASS.value, -WORST.index(key[0]), key[1]))
-    return [Count(name, MARKS[name], _word(name, nature), found[name, nature]) for name, nature in order]
-
-
-def _word(name: str, nature: str) -> str:
-    """A verdict in words; a known difference with its nature."""
-    return f"{WORDS[name]} ({nature})" if nature else WORDS[name]
+    return [
+        Count(name, MARKS[name], WORDS[name] + (f" ({nature})" if nature else ""), found[name, nature])
+        for name, nature in order
+    ]
 
 
 def worst(said: Iterable[str]) -> str:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from ci.planes import What, differing, plane_of, reference_for
 from esipp.checks.check import Level, Status
 from esipp.checks.known_differences import Connections, KnownDifference, Nature
 from esipp.checks.model import AddressClass
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
-from esipp.report.comparing.data_planes import What, differing, plane_of, reference_for
 from tests.unit.comparing_world import recorded_check, run_of, said
 
 FACTS = {
