@@ -412,10 +412,7 @@ class Driver:
         def behind(now: float) -> list[str]:
             return [" ".join(asked) for asked in able if not self._shows(asked, stage.at(asked), now)]
 
-        within, kind = (
-            self.timeouts.shown_within(max(change.within, change.lasts)),
-            "with pods" if stage.pods else "without",
-        )
+        within, kind = self.timeouts.shown_within(max(change.within, change.lasts)), (bool(stage.pods), stage.sticky)
         self._following.wait(behind, within, stage.accepted, kind, change.lasts)
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
