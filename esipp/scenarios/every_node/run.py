@@ -15,6 +15,8 @@ from esipp.checks import health
 from esipp.checks.check import Feature
 from esipp.checks.model import OUTSIDE, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
+from esipp.checks.profile import Target
+from esipp.judging.promise import probe_timeout_of
 from esipp.judging.reading import contradiction
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
 from esipp.probing.jobs import Job
@@ -71,6 +73,9 @@ PROXY_PORT = 10256
 LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 HEALTHY = "/healthz"
+
+PROBED = {HEALTH: Target.HEALTH_CHECK_NODE_PORT, PROXY: Target.KUBE_PROXY}
+"""What load balancers ask there."""
 
 
 def observe(context: Context) -> EveryNodeEvidence:
@@ -130,10 +135,15 @@ class Survey:
             endpoints=dict(self.own),
             some=tuple(pod for pod, node in self.own.items() if node in some),
             obstacles={f"{name} {family}": why for (name, family), why in testbed.obstacles.items()},
+            gives_up={
+                service: probe_timeout_of(testbed.balancer.profiles, target, certain=testbed.balancer.certain)
+                for service, target in PROBED.items()
+            },
         )
         expected = [row for row in rows if self._must_answer(seen, row)]
         self._settle(expected)
-        dialled = self._dial(rows, self._count, self.answering, set(expected))
+        patient = self.answering | {row for row in rows if row.service == PROXY}
+        dialled = self._dial(rows, self._count, patient, set(expected))
         seen.dialled = tuple(replace(row, first=tuple(self.first.get(replace(row, answers=()), ()))) for row in dialled)
         self._tell(seen)
         return seen
@@ -356,9 +366,10 @@ class Survey:
     def _read(self, row: Dialled, result: "Json | Observation") -> Answer:
         if not isinstance(result, Observation):
             said = health.Answer.read(result)
-            return Answer(said.outcome, said.count, detail=said.words if said.status else said.detail)
+            return Answer(said.outcome, said.count, detail=said.words if said.status else said.detail, took=said.took)
+        took = result.took if row.service == LISTENER else ()
         if result.outcome is not Outcome.ANSWERED or result.seen is None:
-            return Answer(result.outcome, result.count, detail=result.detail)
+            return Answer(result.outcome, result.count, detail=result.detail, took=took)
         if lie := contradiction(result):
             return Answer(Outcome.ERROR, result.count, detail=f"the echo server contradicts itself: {lie}")
         pod, node = result.backend or "", result.node or ""
@@ -379,6 +390,7 @@ class Survey:
             copies=sum(each.copies for each in result.irregular),
             paired=len(pairs),
             moved=sum(own != shown for own, shown in pairs),
+            took=took,
         )
 
     # --------------------------------------------------------------------------------------------------- the features
