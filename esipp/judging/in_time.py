@@ -58,6 +58,7 @@ def decide_in_time(
 ) -> Decision:
     """The decision on all ports of a check. Of each port, the slowest answer but one counts.
 
+    A port that never answered may be closed or filtered, which is for the check of its status.
     The reason names those that are late: ``1 of 4 ports answered too late: esipp-worker3 (172.18.0.4): 5 of 20 …``.
 
     Args:
@@ -76,7 +77,11 @@ def decide_in_time(
         slowest = but_one((*timed.answered, *(each for each in timed.silent if each > bound.seconds)))
         held = hold(slowest, bound.seconds, slow, ALIKE)
         words = f"{over} of {total} requests had no answer within {bound.seconds:g} s, slowest but one {slowest:.2f} s"
-        if held is Held.OVER and control is not None:
+        if not total:
+            doubts[where] = NOT_RECORDED
+        elif not timed.answered:
+            doubts[where] = "it gave no HTTP answer; see the check of its status"
+        elif held is Held.OVER and control is not None:
             late[where] = words
             whole = whole or over == total
         elif held is Held.OVER:
@@ -86,8 +91,6 @@ def decide_in_time(
                 f"slowest answer but one {slowest:.2f} s; not measured well enough: control listeners took "
                 f"{slow.slow:.2f} s, {needed(bound.seconds):.2f} s are needed to judge {bound.seconds:g} s"
             )
-        elif not total:
-            doubts[where] = NOT_RECORDED
         elif missing := sum(each <= bound.seconds for each in timed.silent):
             doubts[where] = f"{missing} of {total} requests had no HTTP answer; see the check of its status"
     took = sorted(each for timed in ports.values() for each in timed.answered)

@@ -113,6 +113,18 @@ def test_silence_counts_if_the_client_waited_as_long_as_the_load_balancer() -> N
         assert differing(answering(QUESTION, half, silence))[CHECK] is expected
 
 
+def test_a_port_that_never_answers_is_for_the_check_of_its_status() -> None:
+    silence = replace(health_world.no_answer(Outcome.TIMEOUT), took=(10.0,) * SAMPLES)
+    found = differing(answering(QUESTION, silence))
+    assert (found[CHECK], found[about(QUESTION, About.STATUS)]) == (Status.INCONCLUSIVE, Status.FAIL)
+    filtered = every_node_world.changed(
+        every_node_world.seen(),
+        lambda row: row.service == PROXY,
+        lambda _: (replace(every_node_world.SILENCE, took=(10.0,) * 20),),
+    )
+    assert set(red(filtered).values()) == {Status.INCONCLUSIVE}, "kube-proxy's port is filtered at every node"
+
+
 def test_the_best_node_is_the_control_and_one_late_answer_of_it_is_chance() -> None:
     assert control_of([(0.1, 0.1, 9.0), (2.0, 3.0), ()]) == 0.1
     assert control_of([]) is None
