@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from esipp.checks.power import say_share
 from esipp.checks.stream import CLEANED, RECOVERS, STEADY, TIMEOUT
-from esipp.checks.timing import FIELD_LIMIT, FINE, PROMPT
+from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PROMPT
 from esipp.judging.controls import ALPHA
 from esipp.judging.frame import FEW, OVERLOADED
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
@@ -93,6 +93,13 @@ PASSES = (
         "Kubernetes' own tests wait as long for endpoints; kube-proxy needs a second or two.",
         f"A service proxy that is late by less than {PROMPT:.0f} s each time.",
         ("proxy-syncs-every-8-s", "source-rewritten-for-9-s-after-each-flip"),
+    ),
+    Tolerance(
+        f"A health port may take as long to answer as the load balancer waits by its profile, {GIVES_UP:.0f} s if that "
+        "says nothing. One answer of a port in a window may take longer.",
+        "Kubernetes bounds no answer; a load balancer gives up then. A network may lose a packet at any time.",
+        "A health port that hangs for less than that, or less often.",
+        ("health-hangs-now-and-then", "one-worker-s-health-checks-hang"),
     ),
     Tolerance(
         f"While a policy changes, the source of either policy is right until it settles. A UDP or SCTP Service has "
@@ -201,6 +208,13 @@ UNDECIDED = (
         ("first-data-lost-at-one-node",),
     ),
     Tolerance(
+        "Late answers of health ports",
+        f"The control listeners of all nodes took more than {FINE:.1%} of the bound, and without as much delay the "
+        "answers would be within it. Or there are no control listeners.",
+        "A health port that hangs only while the client's machine is busy.",
+        ("one-worker-s-health-checks-hang",),
+    ),
+    Tolerance(
         "A time near its bound",
         f"The longest gap between two probes, or the machine's delay, exceeds {FINE:.1%} of the bound. Times far from "
         f"the bound decide all the same; a stream that pauses for {MOST_GAP:.0f} s decides nothing.",
@@ -217,7 +231,8 @@ UNDECIDED = (
         "only right answers in the end, and sometimes none; answers of a removed pod up to "
         f"{OVERDUE:.0f} s after all nodes should have known; late answers to at most {connections.BARELY:.0%} of the "
         "connections through Services, unless SYNs were sent again; unequal shares of a load balancer, as nodes answer "
-        "it late; another threshold than its profile's. More silence fails, and so does any other wrong answer.",
+        "it late; another threshold than its profile's; late answers of health ports. More silence fails, and so does "
+        "any other wrong answer.",
         "A service proxy that is slow, or loses single connections, by its own fault on such a machine; the verdict "
         "states the number of tasks.",
         ("proxy-syncs-every-8-s", "source-rewritten-one-in-fifty", "source-rewritten-on-an-overloaded-machine"),

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 from esipp.checks.check import Level
 from esipp.checks.reference import Reference
+from esipp.checks.timing import GIVES_UP
+
+IN_TIME = f"an answer within the timeout of the load balancer's health checks ({GIVES_UP:.0f} s if no profile names it)"
+"""The expectation of checks of how soon health ports answer."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Semantics: kube-proxy's pkg/proxy/healthcheck/service_health.go (answers and the
 pkg/registry/core/service (allocation of the port).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -63,6 +63,7 @@ class About(StrEnum):
     PROXY = "proxy"
     WEIGHT = "weight"
     TRUTH = "truth"
+    TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,11 @@ URLS = {"/healthz": "healthz", "/": "root", "/any/path?with=query": "any-path"}
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer; ``count`` probes gave the same one."""
+    """An answer; ``count`` probes gave the same one.
+
+    ``took`` are the seconds from the start of each of them to its end, with or without an answer; empty in ledgers of
+    versions that did not measure it.
+    """
 
     outcome: Outcome
     status: int | None = None
@@ -134,6 +139,7 @@ class Answer:
     body: str = ""
     count: int = 1
     detail: str = ""
+    took: tuple[float, ...] = ()
 
     @classmethod
     def read(cls, result: Mapping[str, Any]) -> "Answer":
@@ -146,6 +152,7 @@ class Answer:
             str(response.get("body") or ""),
             int(result.get("count") or 1),
             str(result.get("detail") or ""),
+            tuple(round(ended - started, 3) for started, ended in _spans(result)),
         )
 
     @property
@@ -156,9 +163,20 @@ class Answer:
         return "timed out" if self.outcome is Outcome.TIMEOUT else self.outcome.value
 
 
+def _spans(result: Mapping[str, Any]) -> Iterable[tuple[float, float]]:
+    """Start and end of each probe of a result line; empty if it has none."""
+    if result.get("brief"):
+        return result.get("moments") or ()
+    return [(result["started"], result["ended"])] if "ended" in result else ()
+
+
 @dataclass(frozen=True)
 class HealthAnswer(Subject):
-    """A part of the answers to one question; for ``truth``, also whether the nodePort serves."""
+    """A part of the answers to one question.
+
+    For ``truth``, also whether the nodePort serves. For ``time``, those of the health checks of all Services that the
+    same client asked the same node for.
+    """
 
     question: Question
     about: About

@@ -81,6 +81,11 @@ class Observation:
         return ((self.started, self.ended),)
 
     @property
+    def took(self) -> tuple[float, ...]:
+        """Return the seconds of each probe, to the millisecond; empty if only the first is known."""
+        return tuple(round(ended - started, 3) for started, ended in self.spans)
+
+    @property
     def backend(self) -> str | None:
         """Return the pod that answered, as it reports itself."""
         return str(self.echo["pod"]) if self.echo and self.echo.get("pod") else None

@@ -22,6 +22,11 @@ of ours took up to 0.56 s."""
 LAG = 4.0
 """Seconds for which a pod still serves after (N+1) x period, until the service proxy knows its end and says 503."""
 
+GIVES_UP = 5.0
+"""Seconds after which a load balancer gives up a health check, where no profile says it: the timeout of a Classic ELB,
+and the shortest interval of Azure's. GCE's, HAProxy, cloud-provider-kind and Octavia give up after 1 to 3 s. Only AWS'
+NLBs wait longer, and their profiles say so."""
+
 FINE = 1 / 15
 """The largest uncertainty of a measurement, as a share of the bound. For 3 s, it is two probe intervals."""
 
@@ -67,15 +72,21 @@ def needed(bound: float) -> float:
     return bound * FINE
 
 
-def hold(seconds: float, bound: float, blur: Blur) -> Held:
+def hold(seconds: float, bound: float, blur: Blur, waits: int = WAITS) -> Held:
     """Compare a time with its bound. The uncertainty of the measurement never extends the bound.
 
     A time near its bound decides only if the measurement was precise enough. A time far from it always decides: below
     the bound even with all uncertainty added, or above it even with all uncertainty subtracted.
+
+    Args:
+        seconds: the time.
+        bound: its bound.
+        blur: the uncertainty.
+        waits: how often what was measured waits for a processor while a control waits once.
     """
     if seconds + blur.seconds <= bound:
         return Held.WITHIN
-    if seconds - blur.gap - WAITS * blur.slow > bound:
+    if seconds - blur.gap - waits * blur.slow > bound:
         return Held.OVER
     if blur.seconds > needed(bound):
         return Held.UNKNOWN

@@ -37,6 +37,12 @@ class Counts:
         return f"{self.lost} of {self.requests}"
 
 
+def but_one(values: Iterable[float]) -> float:
+    """The largest value but one: a single packet may be lost by chance. Of a single value it is that one, of none 0."""
+    largest = sorted(values)[-TWICE:]
+    return largest[0] if largest else 0.0
+
+
 class _Control:
     """One node's control listener: the start of each request, and how much longer than usual it took."""
 
@@ -55,8 +61,7 @@ class _Control:
     def slow(self, since: float, until: float) -> float:
         """The time beyond the usual of the slowest answer but one: a single packet may be lost by chance."""
         first, last = self.span(since, until)
-        longest = sorted(self.excess[first:last])[-TWICE:]
-        return longest[0] if longest else 0.0
+        return but_one(self.excess[first:last])
 
     def counts(self, since: float, until: float) -> Counts:
         """The requests of a time span, and the lost ones."""

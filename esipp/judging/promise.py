@@ -11,6 +11,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from esipp.checks.profile import Grade, LoadBalancer, Target
+from esipp.checks.timing import GIVES_UP
 
 NOBODY = "neither a profile nor --bound says how fast this load balancer must follow"
 BY_USER = "--bound"
@@ -182,6 +183,30 @@ def threshold_of(profiles: Sequence[LoadBalancer], *, certain: bool) -> Threshol
     names = " or ".join(each.name for _, each in figures)
     documented = all(figure.grade is Grade.DOCUMENTED for figure, _ in figures)
     return Threshold(counts, names, unbound(names, certain=certain, documented=documented))
+
+
+def probe_timeout_of(profiles: Sequence[LoadBalancer], target: Target, *, certain: bool) -> Bound:
+    """When the cluster's own load balancer gives up a health check without an answer; ``GIVES_UP`` if unknown.
+
+    Args:
+        profiles: its possible profiles; if several fit, each must say it, and the longest time counts.
+        target: what the health check asks.
+        certain: whether the user named the profile, or the load balancer itself did; if not, only documented figures
+            count.
+    """
+    longest = Bound(0.0, "")
+    for each in profiles:
+        figures = [
+            check.timeout.value
+            for check in (each.local, each.cluster)
+            if check.on and check.target.value is target and check.timeout
+            if certain or check.timeout.grade is Grade.DOCUMENTED
+        ]
+        if not figures:
+            return Bound(GIVES_UP, f"the default, as profile {each.name} does not say it")
+        said = Bound(max(figures), f"profile {each.name}")
+        longest = max(longest, said, key=lambda bound: bound.seconds)
+    return longest if longest.source else Bound(GIVES_UP, "the default, as no profile says it")
 
 
 def threshold_of_reference(settings: Mapping[str, Any]) -> Threshold:

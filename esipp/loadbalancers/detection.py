@@ -69,6 +69,11 @@ class Detected:
         return self.profiles[0] if self.named else None
 
     @property
+    def certain(self) -> bool:
+        """Whether its profile is: the user named it, or the load balancer did."""
+        return self.named or self.itself
+
+    @property
     def fact(self) -> Fact:
         """The profile, and how it was determined."""
         if not self.named:

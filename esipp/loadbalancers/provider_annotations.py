@@ -98,7 +98,7 @@ def _pairs(annotations: Iterable[Annotation]) -> Pairs:
 
 def speaker(detected: Detected) -> LoadBalancer | None:
     """The cluster's own load balancer if it is certain: the user named it, or it reported itself."""
-    return detected.profiles[0] if detected.named or detected.itself else None
+    return detected.profiles[0] if detected.certain else None
 
 
 def headers_asked(

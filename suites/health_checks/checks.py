@@ -29,8 +29,9 @@ def check(
     differences = NO_PROXY_HEALTH if about is About.PROXY else ()
     if about in (About.COUNT, About.WEIGHT) and question.local_pods:
         differences = (COUNTED_TWICE if question.targets == 1 else COUNTED_BY_TARGET,)
+    of_all_ports = f"in-time.{question.family.value.lower()}.{question.place.value}"
     return Check(
-        id=f"healthcheck.{question.key}.{about.value}",
+        id=f"healthcheck.{of_all_ports if about is About.TIME else f'{question.key}.{about.value}'}",
         requirement=f"{requirement}.",
         level=level,
         suite=SUITE,
@@ -87,6 +88,14 @@ def truths() -> Iterator[Check]:
                 yield check(question, About.TRUTH, Level.CORE, TRUTH[bool(question.local_pods)], DESIGN_HEALTH, API_ETP)
 
 
+def times() -> Iterator[Check]:
+    """Yield checks of how soon each node answers at all health-check node ports that other checks probe as well."""
+    for place in NODES:
+        for family in FAMILIES:
+            question = Question(Situation.ONE_POD, place, OUTSIDE_1, family)
+            yield check(question, About.TIME, Level.EXTENDED, TIME, DESIGN_TIMES, DESIGN_BOUND)
+
+
 def scenario_check(
     scenario: str,
     claim: str,
@@ -137,6 +146,7 @@ CHECKS: tuple[Check, ...] = (
     *statuses(),
     *documents(),
     *truths(),
+    *times(),
     *while_endpoints_change(),
     *life_cycle(),
     *profile_figures.CHECKS,

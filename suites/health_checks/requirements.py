@@ -5,7 +5,7 @@ from esipp.checks.health import NO_HEALTHY_FIELD, About, Place, Question, Situat
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.timing import PROMPT
 from suites.references import *
-from suites.requirement import Requirement
+from suites.requirement import IN_TIME, Requirement
 
 # ---------------------------------------------------------------------------------------------------- single answers
 _SERVES = "A node with a ready local endpoint answers every client's health check with 200"
@@ -39,6 +39,7 @@ STATUS: dict[tuple[Situation, bool], tuple[str, *tuple[Reference, ...]]] = {
         DESIGN_HEALTH,
     ),
 }
+TIME = "Every health-check node port of a node answers a client outside before a load balancer gives up"
 SECOND_ADDRESS = "A node answers the health check on all its addresses, not only on its InternalIP"
 EXCLUDED = (
     "A node with the label node.kubernetes.io/exclude-from-external-load-balancers answers the health check like any "
@@ -97,11 +98,14 @@ def expected(question: Question, about: About) -> str:
         About.PROXY: "serviceProxyHealthy true",
         About.WEIGHT: f"weight {pods}",
         About.TRUTH: "serves" if pods else "does not serve",
+        About.TIME: IN_TIME,
     }[about]
 
 
 def asked(question: Question, about: About) -> str:
     """Return how a check probes."""
+    if about is About.TIME:
+        return f"20 requests or more of {question.client.name} to each health-check node port {PLACES[question.place]}"
     what = f"{question.method} {question.url}"
     sent = f"{question.client.name} sends {what} to the health-check node port {PLACES[question.place]}"
     return sent + (", and dials the Service's nodePort there at the same time" if about is About.TRUTH else "")
@@ -118,6 +122,7 @@ def fails_if(question: Question, about: About) -> str:
         About.PROXY: "the service proxy reports that it does not keep up with its rules",
         About.WEIGHT: "the weight header is missing or counts something else",
         About.TRUTH: "the node's answer and its data path contradict each other",
+        About.TIME: "the health check hangs: load balancers leave the node although it serves",
     }[about]
 
 

@@ -26,7 +26,7 @@ from esipp.scenarios.every_node.subject import (
 from suites.clients import OUTSIDE_ROUTED
 from suites.needs import needs
 from suites.references import *
-from suites.requirement import Requirement
+from suites.requirement import IN_TIME, Requirement
 
 SUITE = "nodes"
 CLUSTER, LOCAL = TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL
@@ -267,11 +267,25 @@ OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
         "a node's health check says the opposite of the truth, or does not answer",
         (DESIGN_HEALTH, API_HEALTH_PORT),
     ),
+    (Entrance.HEALTH, Requires.IN_TIME): Requirement(
+        "The health-check node port of every sampled node answers before a load balancer gives up.",
+        f"{IN_TIME} at every node",
+        "a node's health check hangs: load balancers leave the node although it serves",
+        (DESIGN_TIMES, DESIGN_BOUND),
+        Level.EXTENDED,
+    ),
     (Entrance.PROXY, Requires.STATUS): Requirement(
         "kube-proxy's own health check (port 10256) says 200 at every sampled node.",
         "200 at every node",
         "kube-proxy of a node is not healthy, or its health check is closed there",
         (KEP_3836, PROXY_HEALTH_PORT),
+        Level.EXTENDED,
+    ),
+    (Entrance.PROXY, Requires.IN_TIME): Requirement(
+        "kube-proxy's own health check (port 10256) answers before a load balancer gives up, at every sampled node.",
+        f"{IN_TIME} at every node",
+        "kube-proxy's own health check hangs: load balancers leave the node although it serves",
+        (KEP_3836, DESIGN_BOUND),
         Level.EXTENDED,
     ),
     (Entrance.ADDRESSES, Requires.FAMILY): Requirement(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from esipp.checks.check import Check, Level, is_about
 from esipp.checks.health import About, HealthAnswer, HealthScenario, Question
-from esipp.checks.model import Family
+from esipp.checks.model import Family, Role
 from tests.broken import lying_proxy
 from tests.broken.breakage import RunOptions
 from tests.broken.matching import AT_THE_NODE
@@ -41,20 +41,6 @@ def at_rest(*trials: str) -> RunOptions:
 ALL_NODE_PORTS = "30000:32767"
 
 
-def lying(lie: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Every node's health checks of the run give a wrong answer of lying_proxy.py."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        with (
-            health_proxies(nodes, lie) as port,
-            nodes.live(lambda live: redirected(health_ports(live), port)) as placed,
-        ):
-            yield placed
-
-    return apply
-
-
 def refusing(*families: Family) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     """Every node refuses the run's health checks, in these families."""
     return lambda nodes: nodes.live(lambda live: redirected(health_ports(live), CLOSED, families=families))
@@ -64,6 +50,23 @@ def health_ports(live: Live) -> list[str]:
     """The health-check node ports of a run."""
     ports = [service["spec"].get("healthCheckNodePort") for service in live.services]
     return [str(port) for port in ports if port]
+
+
+def lying(
+    lie: str, ports: Callable[[Live], list[str]] = health_ports, *roles: Role
+) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """The run's health checks, or other ports, get a wrong answer of lying_proxy.py, at nodes with roles or at all."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        there = tuple(nodes.roles[role] for role in roles)
+        with (
+            health_proxies(nodes, lie) as port,
+            nodes.live(lambda live: redirected(ports(live), port, there)) as placed,
+        ):
+            yield placed
+
+    return apply
 
 
 def redirected(

@@ -90,10 +90,14 @@ def in_other_words(answer: bytes) -> bytes:
     return b"\r\n".join([*lines, b"Content-Length: %d" % len(body)]) + b"\r\n\r\n" + body
 
 
-def slow(answer: bytes) -> bytes:
-    """The same answer, later than the timeout."""
-    time.sleep(3)
-    return answer
+def after(seconds: float) -> Callable[[bytes], bytes]:
+    """The same answer, late."""
+
+    def late(answer: bytes) -> bytes:
+        time.sleep(seconds)
+        return answer
+
+    return late
 
 
 def other_status(answer: bytes) -> bytes:
@@ -117,6 +121,22 @@ def once(answer: bytes, where: Target) -> bytes:
     return other_status(answer) if lies else answer
 
 
+HANGS = 6.0
+"""Seconds, more than load balancers wait and less than the client outside does."""
+
+ONE_IN = 4
+"""How many requests there are to each that hangs: the others are prompt, so that the health check is found to answer.
+No multiple of how many clients ask at a time, so that every client meets it."""
+
+
+def hangs(answer: bytes, where: Target) -> bytes:
+    """The true answer; one in some comes late."""
+    with counting:
+        asked[where] = asked.get(where, 0) + 1
+        late = asked[where] % ONE_IN == 0
+    return after(HANGS)(answer) if late else answer
+
+
 LIES: dict[str, Callable[[bytes], bytes]] = {
     "200": status(b"200 OK"),
     "503": status(b"503 Service Unavailable"),
@@ -124,11 +144,16 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
     "count": counted,
     "weight": weightless,
     "other-words": in_other_words,
-    "slow": slow,
+    "slow": after(3),
     "stuck": lambda answer: answer,
     "stays": lambda answer: answer,
     "once": lambda answer: answer,
+    "hangs": lambda answer: answer,
+    "after-200-ms": after(0.2),
 }
+
+COUNTING: dict[str, Callable[[bytes, Target], bytes]] = {"once": once, "hangs": hangs}
+"""Those that depend on how often a health check was asked."""
 
 
 def port_of(lie: str) -> int:
@@ -154,7 +179,7 @@ def serve(client: socket.socket, lie: str) -> None:
             answer = kept[where]
         if lie == "stays" or b" 200 " in answer.partition(b"\r\n")[0]:
             kept[where] = answer
-        client.sendall(once(answer, where) if lie == "once" else LIES[lie](answer))
+        client.sendall(COUNTING[lie](answer, where) if lie in COUNTING else LIES[lie](answer))
 
 
 def take(server: socket.socket, lie: str) -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from esipp.checks.check import Feature
 from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Verdict
+from esipp.checks.timing import GIVES_UP
+from esipp.judging.promise import Bound
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,
@@ -30,6 +32,7 @@ FEATURES = {name: Feature(True, "made up") for check in ALL_CHECKS for name in c
 CLIENT, NODE = (AddressClass.CLIENT,), (AddressClass.NODE,)
 NOTHING: Mapping[str, str] = {}
 SILENCE = Answer(Outcome.TIMEOUT, 20)
+SOON = 0.003
 
 
 def ground(nodes: int) -> Ground:
@@ -61,6 +64,7 @@ def seen(nodes: int = 5) -> EveryNodeEvidence:
         sampled=of.sampled,
         endpoints=own,
         some=tuple(pod for pod, node in own.items() if node in some),
+        gives_up=dict.fromkeys((HEALTH, PROXY), Bound(GIVES_UP, "the default")),
     )
     return replace(known, dialled=tuple(replace(row, first=_first(row)) for row in _dialled(known)))
 
@@ -82,7 +86,7 @@ def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
                     (Entrance.EXTERNAL_IP, f"203.0.113.{at}", "outside-routed"),
                 ):
                     row = Dialled(LISTENER, entrance, protocol, family, node, address, 40000, client)
-                    yield replace(row, answers=(answered("agent", node, count=100),))
+                    yield replace(row, answers=(replace(answered("agent", node, count=100), took=(SOON,) * 100),))
                     yield replace(row, service=CLUSTER, answers=shared(own, own, NODE, 200))
                     for service in (LOCAL, SOME):
                         pods = known.endpoints_on(node, service)
@@ -121,10 +125,10 @@ def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
     for family in Family:
         for at, node in enumerate(known.sampled, 1):
             row = Dialled(PROXY, Entrance.PROXY, Protocol.TCP, family, node, f"10.0.0.{at}", 10256, "outside-1")
-            yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail="200"),))
+            yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail="200", took=(SOON,) * 20),))
             status = "200" if known.endpoints_on(node, HEALTH) else "503"
             row = replace(row, service=HEALTH, entrance=Entrance.HEALTH)
-            yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail=status),))
+            yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail=status, took=(SOON,) * 20),))
 
 
 def changed(

@@ -19,6 +19,8 @@ from esipp.checks.health import (
 )
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.timing import GIVES_UP
+from esipp.judging.promise import Bound
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.health.evidence import Fact, Followed, HealthEvidence, Leaving, Node, Round
 from esipp.scenarios.health.objects import service_name
@@ -32,6 +34,7 @@ CHECKS = tuple(check for check in ALL if isinstance(check.subject, (HealthAnswer
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 BY_ID = {check.id: check for check in CHECKS}
 SAMPLES = 20
+SOON = 0.003
 BOUNDS, PORT = (30000, 32767), 30123
 NODE_NAMES = [f"{place.value} {family.value}" for place in NODES for family in Family]
 
@@ -47,7 +50,7 @@ def say(pods: int, name: str, *, status: int | None = None, count: int = SAMPLES
     document = {"service": {"namespace": NAMESPACE, "name": name}, "localEndpoints": pods, "serviceProxyHealthy": True}
     headers = {"content-type": "application/json", "x-load-balancing-endpoint-weight": str(pods)}
     code = (200 if pods else 503) if status is None else status
-    return Answer(Outcome.ANSWERED, code, headers, json.dumps(document | also), count)
+    return Answer(Outcome.ANSWERED, code, headers, json.dumps(document | also), count, took=(SOON,) * count)
 
 
 def honest(question: Question, **also: Any) -> Answer:
@@ -56,7 +59,7 @@ def honest(question: Question, **also: Any) -> Answer:
 
 
 def no_answer(outcome: Outcome, count: int = SAMPLES) -> Answer:
-    return Answer(outcome, count=count)
+    return Answer(outcome, count=count, took=(2.0,) * count)
 
 
 def dialled(
@@ -130,7 +133,7 @@ def healthy() -> HealthEvidence:
 
 @cache
 def _healthy() -> HealthEvidence:
-    seen = HealthEvidence()
+    seen = HealthEvidence(gives_up=Bound(GIVES_UP, "the default"))
     for question in QUESTIONS:
         seen.answers[question.key] = (honest(question),)
         seen.services[question.situation] = (NAMESPACE, service_name(question.situation))
@@ -143,6 +146,7 @@ def _healthy() -> HealthEvidence:
             seen.cordoned[place, family] = (answer,)
             for check in QUESTIONS:
                 seen.reached[check.client.name, place, family] = True
+                seen.listened[check.client.name, place, family] = (SOON,) * SAMPLES
     seen.changes = 7
     seen.rounds = [played(number) for number in range(1, 21)]
     seen.controls = listeners()
@@ -171,9 +175,12 @@ def answering(question: Question, *answers: Answer) -> HealthEvidence:
 
 
 def about(question: Question, part: About) -> str:
-    """The id of the check about a part of the answer."""
+    """The id of the check about a part of the answer, or about the times of all answers of the node."""
+    if part is About.TIME:
+        return f"healthcheck.in-time.{question.family.value.lower()}.{question.place.value}"
     return f"healthcheck.{question.key}.{part.value}"
 
 
 def halved(answer: Answer) -> Answer:
-    return replace(answer, count=answer.count // 2)
+    half = answer.count // 2
+    return replace(answer, count=half, took=answer.took[:half])

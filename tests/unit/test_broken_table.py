@@ -14,6 +14,8 @@ import pytest
 from ci import records
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check, Level
+from esipp.checks.timing import GIVES_UP
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
 from tests.broken import lying_proxy, score
 from tests.broken.breakage import (
     CILIUM,
@@ -172,6 +174,15 @@ def test_a_health_check_that_lies_once(monkeypatch: pytest.MonkeyPatch) -> None:
     true_answers = [lying_proxy.once(true, where) == true for _ in range(6)]
     assert true_answers == [True, True, False, True, True, True]
     assert lying_proxy.other_status(b"HTTP/1.1 503 Service Unavailable\r\n\r\n{}").startswith(b"HTTP/1.1 200 OK")
+
+
+def test_a_health_check_that_hangs_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(lying_proxy.time, "sleep", slept.append)
+    true, where = b"HTTP/1.1 200 OK\r\n\r\n{}", ("192.0.2.1", 30001)
+    assert {lying_proxy.hangs(true, where) for _ in range(8)} == {true}
+    assert slept == [lying_proxy.HANGS] * 2
+    assert GIVES_UP < lying_proxy.HANGS < ANSWER_TIMEOUT
 
 
 def test_names_are_names_of_one() -> None:

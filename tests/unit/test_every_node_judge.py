@@ -23,7 +23,7 @@ from esipp.scenarios.every_node.evidence import (
 )
 from esipp.scenarios.every_node.sections import asked
 from esipp.scenarios.every_node.subject import Entrance
-from tests.unit.every_node_world import NODE, SILENCE, answered, changed, seen, verdicts
+from tests.unit.every_node_world import NODE, SILENCE, SOON, answered, changed, seen, verdicts
 
 FINE = {Status.PASS, Status.RECORDED}
 FIFTH = "node-5"
@@ -155,13 +155,13 @@ def test_an_external_ip_that_a_client_does_not_reach_without_a_service_is_not_it
     [
         (
             lambda row: (row.service, row.node) == (HEALTH, FIFTH),
-            lambda _: (Answer(Outcome.ANSWERED, 20, detail="200"),),
+            lambda _: (Answer(Outcome.ANSWERED, 20, detail="200", took=(SOON,) * 20),),
             {"nodes.health.ipv4.status", "nodes.health.ipv6.status"},
         ),
         (
             lambda row: (row.service, row.node) == (PROXY, FIFTH),
-            lambda _: (Answer(Outcome.REFUSED, 20),),
-            {"nodes.proxy-health.ipv4.status", "nodes.proxy-health.ipv6.status"},
+            lambda _: (Answer(Outcome.REFUSED, 20, took=(SOON,) * 20),),
+            {f"nodes.proxy-health.{family}.{part}" for family in ("ipv4", "ipv6") for part in ("status", "in-time")},
         ),
         (
             lambda row: (row.address, row.service, row.family) == ("10.9.0.5", LOCAL, Family.IPV4),

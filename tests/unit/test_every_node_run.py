@@ -16,10 +16,11 @@ from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.observation import Irregular, Observation, Outcome, Tracked, Witness
 from esipp.checks.required_features import PACKETS
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
+from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.probing.jobs import Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
-from esipp.scenarios.every_node.run import SAMPLED, SAMPLES, SHARED, Survey
+from esipp.scenarios.every_node.run import PROXY_PORT, SAMPLED, SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import (
     Entrance,
     EveryNodeCheck,
@@ -27,7 +28,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.paths.probes import WAITS
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, WAITS
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
@@ -74,7 +75,9 @@ class Wire:
         here = next(name for name, each in NODES.items() if job.host in each.internal.values())
         serves = job.port == 10256 or here in some_of(homes(GROUND))
         made: Future[list[Json]] = Future()
-        made.set_result([{"outcome": "answered", "count": job.count, "response": {"status": 200 if serves else 503}}])
+        response = {"status": 200 if serves else 503}
+        made.set_result([{"outcome": "answered", "brief": True, "count": job.count, "response": response,
+                          "moments": [(1.0, 1.25)] * job.count}])  # fmt: skip
         return made
 
     def dial(self, job: Job) -> list[Observation]:
@@ -109,7 +112,9 @@ class Wire:
     def answer(job: Job, pod: str, on: str, source: str, count: int) -> Observation:
         document = {"peer_address": source, "peer_address_raw": source, "local_address": "10.244.0.1", "nonce": ""}
         echo = {**document, "pod": pod, "node": on}
-        return Observation(job.key, 0, Outcome.ANSWERED, (OWN, 7), seen=(source, 7), echo=echo, count=count)
+        return Observation(
+            job.key, 0, Outcome.ANSWERED, (OWN, 7), seen=(source, 7), echo=echo, count=count, moments=((1.0, 1.5),)
+        )
 
 
 def services() -> dict[str, Json]:
@@ -145,6 +150,7 @@ def survey(
             "nodes": NODES,
             "services": there,
             "absent": {},
+            "balancer": NOTHING_FOUND,
             "obstacles": {},
             "listeners": dict.fromkeys(NAMES, LISTENERS),
             "second_addresses": {FOURTH: {Family.IPV4: f"10.0.0.{100 + NAMES.index(FOURTH) + 1}"}},
@@ -203,6 +209,19 @@ def test_what_is_asked_elsewhere_dials_no_internal_ip(entrance: Entrance) -> Non
     assert (OUTSIDE in clients) is bool(outside.jobs)
     said = {judge_with(check, seen, features, {}).status for check in own}
     assert {Status.PASS} <= said <= {Status.PASS, Status.RECORDED, Status.UNSUPPORTED}
+
+
+def test_the_time_of_health_checks_and_their_controls_is_measured_and_that_of_nothing_else() -> None:
+    seen, wire, _ = surveyed()
+    took = {row.service: {each for answer in row.answers for each in answer.took} for row in seen.dialled}
+    assert {service: found for service, found in took.items() if found} == {
+        HEALTH: {0.25},
+        PROXY: {0.25},
+        LISTENER: {0.5},
+    }
+    waited = {job.timeout for job in wire.jobs if job.port == PROXY_PORT}
+    assert waited == {ANSWER_TIMEOUT}, "what hangs is measured, and not cut off as silent"
+    assert set(seen.gives_up) == {HEALTH, PROXY}
 
 
 def test_health_checks_alone_have_their_control_listeners() -> None:

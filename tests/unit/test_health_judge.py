@@ -47,7 +47,7 @@ TWO = Question(Situation.SEVERAL_PODS, Place.ENDPOINT_NODE, OUTSIDE_1, V4)
 PORTS = Question(Situation.SEVERAL_PORTS, Place.ENDPOINT_NODE, OUTSIDE_1, V4)
 FAIL, FLAKY, INCONCLUSIVE, ERROR = Status.FAIL, Status.FLAKY, Status.INCONCLUSIVE, Status.ERROR
 READ = (About.DOCUMENT, About.COUNT, About.PROXY, About.WEIGHT, About.TRUTH)
-NO_HTTP = {About.STATUS: FAIL, **dict.fromkeys(READ, INCONCLUSIVE)}
+NO_HTTP = {About.STATUS: FAIL, **dict.fromkeys((*READ, About.TIME), INCONCLUSIVE)}
 EMPTY = Answer(Outcome.ANSWERED, 200, {"content-length": "0"}, "", 20)
 STRANGER = Answer(Outcome.ANSWERED, 200, {"content-type": "text/html"}, "<html>It works!</html>", 20)
 
@@ -76,7 +76,7 @@ LIES = (
     Lie("timed-out", BARE, (no_answer(Outcome.TIMEOUT),), NO_HTTP),
     Lie("no-http", BARE, (no_answer(Outcome.INVALID),), NO_HTTP),
     Lie("reset", HERE, (no_answer(Outcome.RESET),), NO_HTTP),
-    Lie("our-own-prober", HERE, (no_answer(Outcome.ERROR),), dict.fromkeys((About.STATUS, *READ), ERROR)),
+    Lie("our-own-prober", HERE, (no_answer(Outcome.ERROR),), dict.fromkeys((About.STATUS, *READ, About.TIME), ERROR)),
     Lie("500", HERE, (honest(HERE, status=500),), {About.STATUS: FAIL, About.TRUTH: INCONCLUSIVE}),
     Lie("404", BARE, (honest(BARE, status=404),), {About.STATUS: FAIL, About.TRUTH: INCONCLUSIVE}),
     Lie(
@@ -89,7 +89,7 @@ LIES = (
         "refusing-now-and-then",
         HERE,
         (halved(honest(HERE)), no_answer(Outcome.REFUSED, 10)),
-        {About.STATUS: FLAKY, About.TRUTH: INCONCLUSIVE},
+        {About.STATUS: FLAKY, About.TRUTH: INCONCLUSIVE, About.TIME: INCONCLUSIVE},
     ),
     Lie("empty-200", HERE, (EMPTY,), dict.fromkeys(READ[:4], FAIL)),
     Lie("empty-200-at-the-bare-node", BARE, (EMPTY,), dict.fromkeys((About.STATUS, *READ), FAIL)),

@@ -8,7 +8,7 @@ from typing import Any
 from esipp.base.waiting import Budget
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import is_about
-from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, Place, Situation
+from esipp.checks.health import About, Answer, HealthAnswer, HealthAnswerCheck, Place, Situation
 from esipp.checks.model import Family, Role
 from esipp.judging.topology import Node
 from esipp.probing.jobs import Job
@@ -100,6 +100,29 @@ def test_what_answered_in_time_once_has_longer_in_the_window() -> None:
     asker, prober = asking_for(checks)
     assert asker.settle(checks).held
     asker.window(checks, HealthEvidence())
+    assert patience(prober) == {1: TIMEOUT, SAMPLES: ANSWER_TIMEOUT}
+
+
+def test_the_time_of_each_answer_is_kept() -> None:
+    checks = questions()
+    asker, prober = asking_for(checks)
+    prober.result |= {"brief": True, "count": 2, "moments": [(1.0, 1.25), (1.5, 7.5)]}
+    seen = HealthEvidence()
+    asker.window(checks, seen)
+    assert {answer.took for answers in seen.answers.values() for answer in answers} == {(0.25, 6.0)}
+    assert Answer.read({"outcome": "timeout", "started": 3.0, "ended": 5.0}).took == (2.0,), "without an answer, too"
+    assert Answer.read({"outcome": "error"}).took == ()
+
+
+def test_checks_of_times_alone_are_waited_for_as_well() -> None:
+    """A health check that was never in time while all settle is cut off, and cannot be measured."""
+    asked = [check for check in all_checks() if is_about(check, HealthAnswer) and check.subject.about is About.TIME]
+    assert asked
+    bare = [check for check in asked if (check.subject.question.family, check.subject.question.place) ==
+            (Family.IPV4, Place.BARE_NODE)]  # fmt: skip
+    asker, prober = asking_for(bare)
+    assert asker.settle(bare).held
+    asker.window(bare, HealthEvidence())
     assert patience(prober) == {1: TIMEOUT, SAMPLES: ANSWER_TIMEOUT}
 
 

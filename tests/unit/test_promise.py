@@ -7,12 +7,15 @@ import pytest
 
 from esipp.app.options import MOST_BOUND, check_numbers
 from esipp.base.errors import PreflightError
-from esipp.checks.profile import Figure, Grade, LoadBalancer
+from esipp.checks.profile import Figure, Grade, LoadBalancer, Target
+from esipp.checks.timing import GIVES_UP
 from esipp.judging.promise import (
     AS_STARTED,
     BY_USER,
+    Bound,
     Threshold,
     fail_over_of,
+    probe_timeout_of,
     promise_of,
     promise_of_reference,
     threshold_of,
@@ -143,6 +146,25 @@ def test_the_threshold_is_that_of_the_profile_if_it_is_certain_and_documented() 
     local = replace(gke.local, unhealthy=Figure(gke.local.unhealthy.value, heard))
     only_heard = threshold_of([replace(gke, check=replace(gke.check, local=local))], certain=True)
     assert only_heard.unbound == "the figure of gke-legacy is reported by others, not documented"
+
+
+def test_a_load_balancer_gives_up_after_its_documented_timeout_or_the_default() -> None:
+    port, proxy = Target.HEALTH_CHECK_NODE_PORT, Target.KUBE_PROXY
+    gke, nlb = named("gke-legacy"), named("aws-nlb")
+    assert probe_timeout_of([gke], port, certain=False) == Bound(1.0, "profile gke-legacy")
+    assert probe_timeout_of([gke, nlb], port, certain=False) == Bound(10.0, "profile aws-nlb"), "the longest counts"
+    silent = probe_timeout_of([gke, named("aks")], port, certain=True)
+    assert silent == Bound(GIVES_UP, "the default, as profile aks does not say it")
+    assert probe_timeout_of([named("metallb-l2")], port, certain=True).seconds == GIVES_UP, "it asks nobody"
+    assert probe_timeout_of([], port, certain=False) == Bound(GIVES_UP, "the default, as no profile says it")
+    assert probe_timeout_of([named("cloud-provider-kind")], proxy, certain=True).seconds == 3.0
+    assert probe_timeout_of([named("octavia-ovn")], port, certain=True).seconds == GIVES_UP, "it asks the nodePort"
+    assert gke.local.timeout is not None
+    heard = tuple(replace(each, grade=Grade.REPORTED) for each in gke.local.timeout.sources)
+    local = replace(gke.local, timeout=Figure(gke.local.timeout.value, heard))
+    only_heard = replace(gke, check=replace(gke.check, local=local))
+    assert probe_timeout_of([only_heard], port, certain=False).seconds == GIVES_UP
+    assert probe_timeout_of([only_heard], port, certain=True).seconds == 1.0
 
 
 def test_where_one_clear_failure_is_enough_one_is_right_and_the_threshold_is() -> None:

@@ -297,7 +297,7 @@ def observe(context: Context) -> Moved:
         settings.moves, settings.seed, findings.features["packets"].present,
         reported_by(findings, testbed),
         promise_of(testbed.balancer.profiles, sure=testbed.balancer.named, bound=settings.bound),
-        threshold_of(testbed.balancer.profiles, certain=testbed.balancer.named or testbed.balancer.itself),
+        threshold_of(testbed.balancer.profiles, certain=testbed.balancer.certain),
         frozenset(map(str, held(context.topology))), is_proxy_by_user(findings.facts),
         balance=any(check.subject.what in OF_BALANCE for check in checks), timeouts=context.timeouts,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Tracked, Witness
 from esipp.judging.controls import Counts
 from esipp.judging.frame import Interruptions
+from esipp.judging.promise import Bound
 from esipp.scenarios.every_node.subject import Entrance
 
 CLUSTER, LOCAL, SOME = "every-node-cluster", "every-node-local", "some-nodes-local"
@@ -42,6 +43,7 @@ class Answer:
         resent: of how many the SYN was sent again.
         copies: how many further copies of answers came.
         paired: of how many the source port is known at both ends; of ``moved`` the two differ.
+        took: the seconds of each, for health checks and control listeners; empty in ledgers of older versions.
     """
 
     outcome: Outcome
@@ -55,6 +57,7 @@ class Answer:
     copies: int = 0
     paired: int = 0
     moved: int = 0
+    took: tuple[float, ...] = ()
 
     @property
     def words(self) -> str:
@@ -155,6 +158,8 @@ class EveryNodeEvidence(Interruptions):
         witnesses: the evidence of packets for the connections that they follow, by the target's key.
         blind: why there are no packets; empty if there are, and in runs that captured none.
         tracked: what the nodes' connection tracking says of the connections, by the target's key.
+        gives_up: after how long without an answer the load balancer gives up a health check, for ``HEALTH`` and
+            ``PROXY``; empty in ledgers of older versions.
     """
 
     nodes: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
@@ -167,6 +172,7 @@ class EveryNodeEvidence(Interruptions):
     witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
     blind: str = ""
     tracked: Mapping[str, Tracked] = field(default_factory=dict)
+    gives_up: Mapping[str, Bound] = field(default_factory=dict)
 
     def rows(self, service: str, entrance: Entrance, protocol: Protocol, family: Family) -> list[Dialled]:
         """The targets of a kind."""

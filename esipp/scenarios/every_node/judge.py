@@ -12,11 +12,12 @@ from functools import cache
 
 from esipp.base.plural import counted
 from esipp.checks.check import Status
-from esipp.checks.model import AddressClass, TrafficPolicy
+from esipp.checks.model import AddressClass, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Tracked
 from esipp.checks.power import most_unseen, say_share
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
+from esipp.judging.in_time import Timed, control_of, decide_in_time
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import binomial_p, least_share, more_lost_p
 from esipp.judging.witnesses import NOTHING_TRACKED, contradicted, say_delivered, say_witnesses, untrue
@@ -330,6 +331,22 @@ def _status(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     return _all(check, seen, rows, faults)
 
 
+def _in_time(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
+    """How soon the health check of every node answered: of a Service, or kube-proxy's own."""
+    service, family = PROXY if check.subject.entrance is Entrance.PROXY else HEALTH, check.subject.family
+    ports: dict[str, Timed] = {}
+    for row in (each for each in seen.dialled if (each.service, each.family) == (service, family)):
+        if failed := next((each for each in row.answers if each.outcome is Outcome.ERROR), None):
+            return ours_failed(check, tallied(row.tally), f"the prober failed: {failed.detail}")
+        ports[row.where] = Timed.of((each.outcome, each.took) for each in row.answers)
+    listeners = [
+        [took for each in row.answers if each.outcome is not Outcome.ERROR for took in each.took]
+        for row in seen.rows(LISTENER, Entrance.NODE_PORT, Protocol.TCP, family)
+        if row.client == check.subject.client.name
+    ]
+    return decide_in_time(check, ports, seen.gives_up.get(service), control_of(listeners), seen.unasked)
+
+
 def _family(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """Every node has an InternalIP of the family."""
     lacking = [node for node, families in seen.nodes.items() if check.subject.family not in families]
@@ -497,6 +514,7 @@ JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, EveryNodeEvidence], Decision
     Requires.UNSERVED: _unserved,
     Requires.EVERY_ADDRESS: _every_address,
     Requires.STATUS: _status,
+    Requires.IN_TIME: _in_time,
     Requires.FAMILY: _family,
     Requires.EVERY_ENDPOINT: _every_endpoint,
     Requires.EVEN: _even,

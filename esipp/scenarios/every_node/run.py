@@ -16,6 +16,8 @@ from esipp.checks import health
 from esipp.checks.check import Feature
 from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
+from esipp.checks.profile import Target
+from esipp.judging.promise import probe_timeout_of
 from esipp.judging.reading import contradiction
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
 from esipp.packets.tracking import Reader, Tracking, reachable
@@ -94,6 +96,9 @@ Result = Json | Observation
 
 Results = Mapping[Dialled, list[Result]]
 
+PROBED = {HEALTH: Target.HEALTH_CHECK_NODE_PORT, PROXY: Target.KUBE_PROXY}
+"""What load balancers ask there."""
+
 
 def observe(context: Context) -> EveryNodeEvidence:
     """The evidence on every sampled node and every endpoint."""
@@ -156,11 +161,15 @@ class Survey:
             endpoints=dict(self.own),
             some=tuple(pod for pod, node in self.own.items() if node in some),
             obstacles={f"{name} {family}": why for (name, family), why in testbed.obstacles.items()},
+            gives_up={
+                service: probe_timeout_of(testbed.balancer.profiles, target, certain=testbed.balancer.certain)
+                for service, target in PROBED.items()
+            },
         )
         expected = {row for row in rows if self._must_answer(seen, row)}
         silent = [row for row in rows if self._must_be_silent(seen, row)]
         self._settle([row for row in rows if row in expected])
-        self.patient |= {row for row in rows if row.service != PROXY} - expected.union(silent)
+        self.patient |= {*rows} - expected.union(silent)
         made = self._observe(seen, rows, expected, silent)
         seen.dialled = tuple(
             replace(row, answers=self._read_all(row, made[row]), first=tuple(self.first.get(row, ()))) for row in rows
@@ -424,7 +433,7 @@ class Survey:
         """The results at a target, equal ones as one."""
         found: dict[Answer, list[Answer]] = {}
         for each in (self._read(row, result) for result in results):
-            found.setdefault(replace(each, count=0, resent=0, copies=0, paired=0, moved=0), []).append(each)
+            found.setdefault(replace(each, count=0, resent=0, copies=0, paired=0, moved=0, took=()), []).append(each)
         return tuple(
             replace(
                 kind,
@@ -433,6 +442,7 @@ class Survey:
                 copies=sum(each.copies for each in same),
                 paired=sum(each.paired for each in same),
                 moved=sum(each.moved for each in same),
+                took=tuple(itertools.chain.from_iterable(each.took for each in same)),
             )
             for kind, same in found.items()
         )
@@ -440,9 +450,10 @@ class Survey:
     def _read(self, row: Dialled, result: Result) -> Answer:
         if not isinstance(result, Observation):
             said = health.Answer.read(result)
-            return Answer(said.outcome, said.count, detail=said.words if said.status else said.detail)
+            return Answer(said.outcome, said.count, detail=said.words if said.status else said.detail, took=said.took)
+        took = result.took if row.service == LISTENER else ()
         if result.outcome is not Outcome.ANSWERED or result.seen is None:
-            return Answer(result.outcome, result.count, detail=result.detail)
+            return Answer(result.outcome, result.count, detail=result.detail, took=took)
         if lie := contradiction(result):
             return Answer(Outcome.ERROR, result.count, detail=f"the echo server contradicts itself: {lie}")
         pod, node = result.backend or "", result.node or ""
@@ -466,6 +477,7 @@ class Survey:
             copies=sum(each.copies for each in result.irregular),
             paired=len(pairs),
             moved=sum(own != shown for own, shown in pairs),
+            took=took,
         )
 
     # --------------------------------------------------------------------------------------------------- the features

@@ -58,7 +58,8 @@ class Requires(StrEnum):
     """What must hold at every node, or for every endpoint.
 
     ``FIRST``: the first answers, before the judged window. ``RESENT``: SYNs that were sent again. ``COPIES``: answers
-    that came more than once. ``PORTS``: source ports, where the client's address is kept.
+    that came more than once. ``PORTS``: source ports, where the client's address is kept. ``IN_TIME``: health checks,
+    before a load balancer gives up.
     """
 
     ANSWERS = "answers"
@@ -75,6 +76,7 @@ class Requires(StrEnum):
     COPIES = "copies"
     PORTS = "ports"
     STATUS = "status"
+    IN_TIME = "in-time"
     FAMILY = "family"
 
 

@@ -10,6 +10,7 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Observation
 from esipp.judging.controls import Counts, Vantage
 from esipp.judging.frame import Interruptions
+from esipp.judging.promise import Bound
 from esipp.judging.timeline.streams import Stream
 
 Node = tuple[Place, Family]
@@ -122,6 +123,8 @@ class HealthEvidence(Interruptions):
         served: the same client's results at the nodePort of the probed node, by the question's key.
         reached: whether a client reaches a node's control listener, by client, place and family.
         ways: a client's lost requests to that listener while the questions were asked.
+        listened: how long each of these requests took, in seconds.
+        gives_up: after how long without an answer the load balancer gives up a health check; None in older ledgers.
         controls: the control listeners, probed by the client outside during the scenarios.
         obstacles: why a question could not be asked.
         services: namespace and name of each situation's Service.
@@ -144,6 +147,8 @@ class HealthEvidence(Interruptions):
     proofs: list[Proof] = field(default_factory=list)
     life: dict[str, Fact] = field(default_factory=dict)
     ways: dict[tuple[str, Place, Family], Counts] = field(default_factory=dict)
+    listened: dict[tuple[str, Place, Family], tuple[float, ...]] = field(default_factory=dict)
+    gives_up: Bound | None = None
     controls: dict[Node, Stream] = field(default_factory=dict)
 
     def vantage(self, family: Family) -> Vantage:

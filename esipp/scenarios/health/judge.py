@@ -17,6 +17,7 @@ from esipp.checks.health import (
     HealthAnswerCheck,
     HealthScenarioCheck,
     Place,
+    parts_of,
 )
 from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
@@ -24,6 +25,7 @@ from esipp.checks.timing import FIELD_LIMIT, PROMPT, Blur, Held, hold, say_unkno
 from esipp.judging.answers import Unchanged, all_are, beyond_the_network, say_bound, say_observed
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, few, ours_failed, undecided
+from esipp.judging.in_time import Timed, control_of, decide_in_time
 from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Node, Round
 
 Claim = Callable[[Fact], tuple[bool, str]]
@@ -177,6 +179,8 @@ def decide_question(check: HealthAnswerCheck, seen: HealthEvidence) -> Decision:
     ours = our_own(check, answers)
     if ours is not None:
         return ours
+    if check.subject.about is About.TIME:
+        return _in_time(check, seen)
     at_all = tally(answers, _words)
     if check.subject.about is About.STATUS:
         silent = all(answer.outcome in SILENT for answer in answers)
@@ -191,6 +195,27 @@ def decide_question(check: HealthAnswerCheck, seen: HealthEvidence) -> Decision:
     if check.subject.about is About.TRUTH:
         return _truth(check, seen, at_all)
     return _contract(check, seen, [answer for answer in answers if answer.outcome is Outcome.ANSWERED])
+
+
+def _in_time(check: HealthAnswerCheck, seen: HealthEvidence) -> Decision:
+    """How soon the health checks of all Services at the node answered the client."""
+    question = check.subject.question
+    here = (question.family.value.lower(), question.client.name, question.place.value)
+    asked = {key: f"{of.situation} at {seen.nodes.get(question.place)}" for key in (*seen.answers, *seen.obstacles)
+             if ((of := parts_of(key)).family, of.client, of.place) == here}  # fmt: skip
+    ports: dict[str, list[Answer]] = {}
+    for key, answers in seen.answers.items():
+        if key in asked and key not in seen.obstacles:
+            ports.setdefault(asked[key], []).extend(answers)
+    failed = our_own(check, (answer for answers in ports.values() for answer in answers))
+    listeners = [
+        took
+        for (client, _, family), took in seen.listened.items()
+        if (client, family) == (question.client.name, question.family)
+    ]
+    times = {port: Timed.of((each.outcome, each.took) for each in answers) for port, answers in ports.items()}
+    unasked = {asked[key]: why for key, why in seen.obstacles.items() if key in asked}
+    return failed or decide_in_time(check, times, seen.gives_up, control_of(listeners), unasked)
 
 
 def _words(answer: Answer) -> str:

@@ -28,8 +28,8 @@ SPACING = 0.05
 """Twenty answers over a second; the stability window covers a longer time."""
 
 TIMEOUT = 2.0
-"""Seconds within which a health check must answer once while all settle: no load balancer waits for longer. Those that
-did have as long as any path later, so that a busy machine does not count."""
+"""Seconds within which a health check must answer once while all settle. Those that did have as long as any path later,
+so that a busy machine does not count; checks of their own ask whether a load balancer would wait that long."""
 
 PODS_OF = {
     Situation.ONE_POD: POD_BACKEND,
@@ -164,9 +164,9 @@ class Asker:
     def settle(self, checks: Iterable[HealthAnswerCheck]) -> Convergence:
         """Wait until every binding health check says what it must; what never does is judged as it is."""
         waiting = {
-            check.subject.question: check.expected
+            check.subject.question: "200" if check.subject.question.local_pods else "503"
             for check in checks
-            if check.subject.about is About.STATUS and check.level is not Level.RECORD
+            if check.subject.about in (About.STATUS, About.TIME) and check.level is not Level.RECORD
         }
 
         def look() -> Reading:
@@ -203,9 +203,10 @@ class Asker:
         seen.nodes = self.places
         seen.answers, seen.obstacles = self._ask(questions, SAMPLES, SPACING, self.prompt)
         for key, each in ways.items():
-            outcomes = [made.outcome for made in each.result(timeout=self.timeouts.job_ends) for _ in range(made.count)]
-            known = [outcome for outcome in outcomes if outcome is not Outcome.ERROR]
-            seen.ways[key] = Counts(sum(outcome is not Outcome.ANSWERED for outcome in known), len(known))
+            made = [one for one in each.result(timeout=self.timeouts.job_ends) if one.outcome is not Outcome.ERROR]
+            lost = sum(one.count for one in made if one.outcome is not Outcome.ANSWERED)
+            seen.ways[key] = Counts(lost, sum(one.count for one in made))
+            seen.listened[key] = tuple(seconds for one in made for seconds in one.took)
         seen.served = {key: tuple(future.result(timeout=self.timeouts.job_ends)) for key, future in flying.items()}
         for situation in {question.situation for question in questions}:
             seen.services[situation] = (self.testbed.namespace, service_name(situation))

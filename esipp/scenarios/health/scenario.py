@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from esipp.checks.health import About, HealthAnswer, HealthAnswerCheck, HealthScenario, HealthScenarioCheck
 from esipp.checks.rights import GATES, rights
+from esipp.judging.in_time import NOT_RECORDED
 from esipp.judging.scenario import RunThen, Scenario, Typical, by_subject, name_fault
 from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.scenarios.health.evidence import HealthEvidence
@@ -14,6 +15,8 @@ from esipp.scenarios.health.sections import section, summary
 
 def _lacks_answer(check: HealthAnswerCheck, seen: HealthEvidence, then: RunThen) -> str:
     key, of_truth = check.subject.question.key, check.subject.about is About.TRUTH
+    if check.subject.about is About.TIME and seen.gives_up is None:
+        return NOT_RECORDED
     probed = key in seen.obstacles or (key in seen.answers and (not of_truth or key in seen.served))
     return "" if then.asked(check) or probed else f"the health check {key} was not probed"
 

@@ -57,8 +57,7 @@ def observe(context: Context) -> ProbeEvidence:
 # ---------------------------------------------------------------------------------------------------- the profiles
 def _certain(context: Context) -> frozenset[Balancer]:
     """The load balancers whose profile is certain."""
-    detected = context.testbed.balancer
-    own = {Balancer.DEFAULT} if detected.named or detected.itself else set()
+    own = {Balancer.DEFAULT} if context.testbed.balancer.certain else set()
     return frozenset({each for each in Balancer if each is not Balancer.DEFAULT} | own)
 
 

@@ -4,13 +4,25 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from esipp.checks.check import Check
-from esipp.checks.health import About
-from esipp.checks.model import Family
+from esipp.checks.health import About, Place
+from esipp.checks.model import Family, Role
 from tests.broken.breakage import Break, Group, RunOptions, no_check
-from tests.broken.health_proxies import READ, STATUS_AND_TRUTH, asked, asks, at_rest, claims, lying, reads, refusing
+from tests.broken.health_proxies import (
+    READ,
+    STATUS_AND_TRUTH,
+    asked,
+    asks,
+    at_rest,
+    claims,
+    health_ports,
+    lying,
+    reads,
+    refusing,
+)
 from tests.broken.nodes import Nodes, Placed
 
 WHOLE_SUITE = RunOptions(("health_checks",))
+IN_TIME = at_rest("healthcheck.in-time.")
 
 
 def at_node(check: Check, *, with_pods: bool) -> bool:
@@ -22,6 +34,11 @@ def at_node(check: Check, *, with_pods: bool) -> bool:
 def in_ipv6(check: Check, *parts: About) -> bool:
     question = asked(check, *parts)
     return question is not None and question.family is Family.IPV6
+
+
+def in_time_at_bare_node(check: Check) -> bool:
+    question = asked(check, About.TIME)
+    return question is not None and question.place is Place.BARE_NODE
 
 
 def stays(check: Check) -> bool:
@@ -81,6 +98,14 @@ BREAKS = (
         _of_status,
         "another process answers",
         opens=lambda check: asks(check, About.TRUTH),
+    ),
+    _health(
+        "hangs-now-and-then",
+        "one in four answers of a node's health checks comes only after six seconds; all are right",
+        lying("hangs", health_ports, Role.BARE_NODE),
+        in_time_at_bare_node,
+        "answered too late",
+        run=IN_TIME,
     ),
     _health(
         "ipv4-only",

@@ -14,6 +14,7 @@ from esipp.scenarios.every_node.subject import FURTHER, Entrance, EveryNode, Req
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.breaks.delivery.connections import doubled, first, first_flows_rewritten, moved_ports
 from tests.broken.forwarding import external_addresses, handed_on, internal_addresses, second_addresses
+from tests.broken.health_proxies import health_ports, lying
 from tests.broken.masquerading import pod_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -507,7 +508,18 @@ BREAKS = (
         proxy_closed,
         _about(Entrance.PROXY, requires=Requires.STATUS),
         r"targets differ: esipp-control-plane",
+        opens=_about(Entrance.PROXY, requires=Requires.IN_TIME),
         scoped=False,
+    ),
+    Break(
+        "one-worker-s-health-checks-hang",
+        Group.NODES,
+        "one in four answers of the third worker's health check node port, and of kube-proxy's own health check there, "
+        "comes only after six seconds",
+        SUITE,
+        lying("hangs", lambda live: [*health_ports(live), PROXY_PORT], Role.OTHER_NODE),
+        _about(Entrance.HEALTH, Entrance.PROXY, requires=Requires.IN_TIME),
+        names="answered too late: esipp-worker",
     ),
     _one(
         "one-worker-loses-syns",
