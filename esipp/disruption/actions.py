@@ -76,12 +76,9 @@ class Cordon(Marked):
             tainted = marks.is_tainted(marks.read(self.cluster, self.node), UNSCHEDULABLE_TAINT)
             return Reading(not tainted, "tainted" if tainted else "no taint")
 
-        waited = converge(look, UNTAINTED)
-        if not waited.held:
-            raise HarnessError(
-                f"Node {self.node} keeps the taint of the cordon: {waited}",
-                "check that the cluster's controller manager is running.",
-            )
+        converge(look, UNTAINTED).required(
+            f"Node {self.node} keeps the taint of the cordon", "check that the cluster's controller manager is running."
+        )
         return said
 
 
@@ -120,11 +117,9 @@ class Drain(Cordon):
             refusals = [f"{name}: {why}" for name in list(waiting) if (why := self._evict(name, waiting))]
             return Reading(not waiting, "; ".join(refusals) or "all evicted")
 
-        waited = stop.converge(attempt, EVICTED)
-        if not waited.held:
-            raise HarnessError(
-                f"Pods of node {self.node} are not evicted: {waited}", "check for PodDisruptionBudgets of others."
-            )
+        stop.converge(attempt, EVICTED).required(
+            f"Pods of node {self.node} are not evicted", "check for PodDisruptionBudgets of others."
+        )
         return f"{said}; evicted {', '.join(sorted(self.evicted))}"
 
     @property

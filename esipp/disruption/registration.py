@@ -39,9 +39,7 @@ class NodeDeleted(OnNodes):
                 return Reading(False, refused.message)
             return Reading(True, "deleted")
 
-        waited = converge(attempt, DELETED)
-        if not waited.held:
-            raise HarnessError(f"Cannot delete Node {self._node}: {waited}", "check which other client changes it.")
+        converge(attempt, DELETED).required(f"Cannot delete Node {self._node}", "check which other client changes it.")
 
     def back(self) -> str:
         """Wait until the node is ready, and check that it has what it had."""

@@ -124,9 +124,7 @@ class Restart:
             ends = now["uid"] != pod["metadata"]["uid"] or bool(now.get("deletionTimestamp"))
             return Reading(ends, "terminating" if ends else "not terminating")
 
-        waited = converge(look, GONE)
-        if not waited.held:
-            raise HarnessError(f"Pod {_named(pod)} does not terminate: {waited}", f"see 'kubectl get --raw {path}'.")
+        converge(look, GONE).required(f"Pod {_named(pod)} does not terminate", f"see 'kubectl get --raw {path}'.")
 
     def _successor(self) -> str:
         before, node = self._last, self._last["spec"]["nodeName"]
@@ -142,11 +140,9 @@ class Restart:
             ready = len(there) == len(found) == 1 and is_ready(found[0])
             return Reading(ready, ", ".join(_named(pod) for pod in there) or "no pod")
 
-        waited = converge(look, AGAIN)
-        if not waited.held:
-            raise HarnessError(
-                f"The replacement of pod {_named(before)} is not ready: {waited}", "see 'kubectl get pods -A'."
-            )
+        converge(look, AGAIN).required(
+            f"The replacement of pod {_named(before)} is not ready", "see 'kubectl get pods -A'."
+        )
         return f"{_named(before)} was replaced by {_named(found[0])} on {node}"
 
 

@@ -170,12 +170,9 @@ class AgentDisturbed(OnNodes):
                 return Reading(False, str(silent))
             return Reading(ready and starts > self._starts, "ready" if ready else "not ready")
 
-        waited = converge(look, AGAIN)
-        if not waited.held:
-            raise HarnessError(
-                f"On node {self._node}, the agent does not start again after {self.what}: {waited}",
-                "see 'kubectl get pods -A'.",
-            )
+        waited = converge(look, AGAIN).required(
+            f"On node {self._node}, the agent does not start again after {self.what}", "see 'kubectl get pods -A'."
+        )
         return f"started again after {waited.seconds:.1f} s"
 
     def _started(self) -> tuple[int, bool]:
@@ -285,9 +282,7 @@ def wait_for_control_plane(cluster: Cluster) -> float:
         return Reading(not idle, f"not working: {', '.join(idle)}" if idle else "working")
 
     waited = converge(look, CONTROL_PLANE)
-    if not waited.held:
-        raise HarnessError(f"The control plane does not recover: {waited}", "see 'kubectl get pods -n kube-system'.")
-    return waited.seconds
+    return waited.required("The control plane does not recover", "see 'kubectl get pods -n kube-system'.").seconds
 
 
 def _renewed(cluster: Cluster, namespace: str, name: str) -> str:
@@ -319,12 +314,10 @@ class KubeletStopped(OnNodes):
             ready = is_ready(marks.read(self.cluster, self._node))
             return Reading(not ready, "still ready" if ready else "not ready")
 
-        waited = stop.converge(look, NOT_READY)
-        if not waited.held:
-            raise HarnessError(
-                f"Node {self._node} remains ready without a kubelet: {waited}",
-                "check that the cluster's controller manager is running.",
-            )
+        waited = stop.converge(look, NOT_READY).required(
+            f"Node {self._node} remains ready without a kubelet",
+            "check that the cluster's controller manager is running.",
+        )
         return f"systemd reports that the kubelet is inactive, and the node was not ready after {waited.seconds:.0f} s"
 
     def lasts(self) -> str:
@@ -361,6 +354,4 @@ def wait_for_node(cluster: Cluster, name: str) -> float:
         return Reading(first[-1] != first[0] or not first[0], "ready, but its Lease is not renewed yet")
 
     waited = converge(look, NODE_BACK)
-    if not waited.held:
-        raise HarnessError(f"Node {name} does not recover: {waited}", f"see 'kubectl describe node {name}'.")
-    return waited.seconds
+    return waited.required(f"Node {name} does not recover", f"see 'kubectl describe node {name}'.").seconds
