@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.interoperability import MANY_SERVICES, Kind
 from esipp.checks.model import Backends, Family
 from esipp.cluster.client import ApiError, UnreachableError
@@ -115,16 +115,7 @@ def manifests_of(run: str, families: Sequence[Family], number: int = MANY_SERVIC
 def manifest(run: str, number: int, kind: Kind, family: Family) -> Json:
     """One of the services; of one family, so that its EndpointSlices are half as many."""
     shape = kind.shape
-    spec: Json = {
-        "type": shape.type.value,
-        "selector": {RUN_LABEL: run, BACKEND_LABEL: Backends.POD.value},
-        "ports": [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": manifests.TCP}],
-        "ipFamilyPolicy": "SingleStack",
-        "ipFamilies": [family.value],
-    }
-    if shape.policy:
-        spec["externalTrafficPolicy"] = shape.policy.value
-    if kind is Kind.BALANCER_LOCAL:
-        spec["loadBalancerClass"] = UNSERVED_CLASS
-    metadata = {"name": f"many-{kind.value}-{number:03}", "labels": labels_of(run)}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    name, pods = f"many-{kind.value}-{number:03}", {BACKEND_LABEL: Backends.POD.value}
+    balancer = UNSERVED_CLASS if kind is Kind.BALANCER_LOCAL else ""
+    families = {"ipFamilyPolicy": "SingleStack", "ipFamilies": [family.value]}
+    return manifests.service_over(name, run, pods, shape.type, shape.policy, balancer, **families)
