@@ -1,4 +1,4 @@
-"""Disruptions through the API: cordon, exclude, taint, drain."""
+"""Actions: what every disruption does and proves; those through the API: cordon, exclude, taint, drain."""
 
 from dataclasses import dataclass, field
 
@@ -16,8 +16,36 @@ UNTAINTED = Budget("removal of the cordon's taint", 60.0, need=1, spacing=0.2)
 EVICTED = Budget("eviction of the run's pods", 60.0, need=1, spacing=0.5)
 
 
+class Action:
+    """A disruption: its rollback, which is known beforehand as data, and its steps.
+
+    ``prove``, ``lasts`` and ``back`` return a description, or raise HarnessError if the check fails. By default there
+    is nothing to undo, to check meanwhile, or to wait for.
+    """
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        """The rollback."""
+        return ()
+
+    def do(self) -> None:
+        """Do what needs a shield from signals; it is short."""
+
+    def prove(self, stop: Stop) -> str:
+        """Prove that it happened."""
+        raise NotImplementedError
+
+    def lasts(self) -> str:
+        """Check that it lasted."""
+        return ""
+
+    def back(self) -> str:
+        """Wait until the cluster is as before."""
+        return ""
+
+
 @dataclass
-class Marked:
+class Marked(Action):
     """A change to a Node object, with esipp's mark."""
 
     cluster: Cluster

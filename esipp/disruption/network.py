@@ -6,16 +6,14 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.plural import counted
 from esipp.cluster.client import Cluster
-from esipp.disruption.rollback import Undo
+from esipp.disruption.actions import Action
 from esipp.probing.node_containers import run as run_on
 
 DELETED = re.compile(r"(\d+) flow entries have been deleted")
 
 
-class EntriesDeleted:
+class EntriesDeleted(Action):
     """Connection tracking entries of this run's Services, deleted on a node: nothing is left to undo."""
-
-    undos: tuple[Undo, ...] = ()
 
     def __init__(self, cluster: Cluster, run: str, node: str, way: tuple[str, ...]) -> None:
         self._cluster, self._run, self._node, self._way = cluster, run, node, way
@@ -52,11 +50,3 @@ class EntriesDeleted:
                 "check whether the service proxy uses the kernel's connection tracking.",
             )
         return f"{counted(self._number, 'connection tracking entry', 'connection tracking entries')} deleted"
-
-    def lasts(self) -> str:
-        """Check nothing: new packets make new entries."""
-        return ""
-
-    def back(self) -> str:
-        """Wait for nothing."""
-        return ""

@@ -9,8 +9,8 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.disruption.actions import Action
 from esipp.disruption.marks import is_ready
-from esipp.disruption.rollback import Undo
 
 GONE = Budget("termination of a pod", 30.0, need=1, spacing=0.1)
 AGAIN = Budget("the DaemonSet's next pod to be ready", 120.0, need=1, spacing=0.2)
@@ -73,20 +73,16 @@ def pods_feature(cluster: Cluster, what: Disruption) -> Feature:
     return Feature(bool(pods), f"{len(pods)} pods {labelled}" if pods else f"no pod {labelled}")
 
 
-class Restart:
+class Restart(Action):
     """The restart of the pods of a kind, on a node or on all nodes one after the other.
 
     The last replacement starts while the caller observes. The DaemonSet replaces the pods, so there is no rollback.
+    How long a restart lasts is undefined.
     """
-
-    undos: tuple[Undo, ...] = ()
 
     def __init__(self, cluster: Cluster, what: Disruption, node: str) -> None:
         self._cluster, self._what, self._node = cluster, what, node
         self._last: Json = {}
-
-    def do(self) -> None:
-        """Do nothing yet; no part of a restart needs a shield."""
 
     def prove(self, stop: Stop) -> str:
         """Delete each pod, and wait until each one except the last is replaced."""
@@ -103,10 +99,6 @@ class Restart:
             self._end(pod)
             self._last = pod
         return "; ".join([*said, f"deleted {_named(self._last)}"])
-
-    def lasts(self) -> str:
-        """Check nothing, because the duration of a restart is undefined."""
-        return ""
 
     def back(self) -> str:
         """Wait until the last deleted pod, if any, is replaced."""

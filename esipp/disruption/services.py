@@ -12,6 +12,7 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
+from esipp.disruption.actions import Action
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
 from esipp.disruption.restarts import AGAIN, agent_pods
 from esipp.disruption.rollback import Undo
@@ -66,7 +67,7 @@ class _Poller:
 
 
 @dataclass
-class OnNodes:
+class OnNodes(Action):
     """Something that a script stops on some nodes at once (``shell.SERVICES``), and undoes.
 
     Args:
@@ -198,7 +199,16 @@ class ApiServersDisturbed(OnNodes):
         return f"it answers, and the control plane worked again after {waited:.1f} s"
 
     def _ask(self) -> _Poller:
+        """Check that they are disturbed, and send requests from now on."""
+        self._check_stopped()
         self._asking = _Poller(self.cluster, self._timeout)
+        return self._asking
+
+    def _asked(self) -> _Poller:
+        """Send no more requests, and check that they are still disturbed."""
+        assert self._asking is not None
+        self._asking.end()
+        self._check_stopped()
         return self._asking
 
 
@@ -209,7 +219,6 @@ class ApiServerSlow(ApiServersDisturbed):
 
     def prove(self, stop: Stop) -> str:
         """Wait until an answer takes long."""
-        self._check_stopped()
         asking = self._ask()
         waited = stop.converge(lambda: Reading(asking.longest >= SLOW, f"{asking.longest:.1f} s"), LATE)
         if not waited.held:
@@ -221,11 +230,7 @@ class ApiServerSlow(ApiServersDisturbed):
 
     def lasts(self) -> str:
         """Check that they still do, and how long answers took."""
-        asking = self._asking
-        if asking is None:
-            return ""
-        asking.end()
-        self._check_stopped()
+        asking = self._asked()
         return f"{asking.answered} of {asking.sent} requests were answered, after {asking.longest:.1f} s at most"
 
 
@@ -236,7 +241,6 @@ class ApiServerAway(ApiServersDisturbed):
 
     def prove(self, stop: Stop) -> str:
         """Check that every process is stopped and a request gets no answer."""
-        self._check_stopped()
         asking = self._ask()
         waited = stop.converge(lambda: Reading(asking.sent > 0, f"{asking.sent} unanswered"), UNANSWERED)
         if not waited.held or asking.answered:
@@ -248,11 +252,7 @@ class ApiServerAway(ApiServersDisturbed):
 
     def lasts(self) -> str:
         """Check that no request was answered meanwhile, and the processes are still stopped."""
-        asking = self._asking
-        if asking is None:
-            return ""
-        asking.end()
-        self._check_stopped()
+        asking = self._asked()
         if asking.answered:
             raise HarnessError(
                 f"The API server resumed too early: it answered {asking.answered} of {asking.sent} requests.",
