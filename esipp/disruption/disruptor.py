@@ -18,13 +18,11 @@ from esipp.checks.check import Feature
 from esipp.checks.disruption import ALL_NODES, LONGEST, PLACED, Disruption, Proof
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
-from esipp.disruption.actions import Action, Cordon, Drain, Exclude, Taint
+from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.network import EntriesDeleted
-from esipp.disruption.registration import NodeDeleted
 from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, undo_all
-from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, OnNodes
+from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, NodeDeleted, OnNodes
 from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]

@@ -8,7 +8,7 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.interoperability import Interoperability
 from esipp.checks.model import OUTSIDE, Backends, Family, Role, ServiceType
 from esipp.scenarios.health.objects import local_service
-from esipp.scenarios.interoperability.scale_services import manifests_of
+from esipp.scenarios.interoperability.scale import manifests_of
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
@@ -69,7 +69,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
 
 def _named(run: str) -> Iterator[Json]:
     """The Services for DNS, without the one with a VIP."""
-    labelled, kind, headless = {NAMED_LABEL: "yes"}, ServiceType.CLUSTER_IP, {"clusterIP": "None"}
+    labelled, kind = {NAMED_LABEL: "yes"}, ServiceType.CLUSTER_IP
     yield manifests.service_over(NAMED, run, {BACKEND_LABEL: Backends.POD.value}, kind)
-    yield manifests.service_over(HEADLESS, run, labelled, kind, **headless)
-    yield manifests.service_over(PUBLISHED, run, labelled, kind, publishNotReadyAddresses=True, **headless)
+    yield manifests.service_over(HEADLESS, run, labelled, kind, clusterIP="None")
+    yield manifests.service_over(PUBLISHED, run, labelled, kind, clusterIP="None", publishNotReadyAddresses=True)
