@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from esipp.base.errors import HarnessError
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -62,6 +64,16 @@ class Convergence:
     def __str__(self) -> str:
         how = "settled" if self.held else "gave up"
         return f"{how} after {self.seconds:.1f} s and {self.looks} readings: {self.state}"
+
+    def required(self, fault: str, hint: str) -> "Convergence":
+        """The same result, if the state held.
+
+        Raises:
+            HarnessError: it did not; the sentence is ``fault`` and this result.
+        """
+        if not self.held:
+            raise HarnessError(f"{fault}: {self}", hint)
+        return self
 
 
 class Observer(Protocol):

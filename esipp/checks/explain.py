@@ -75,10 +75,9 @@ def explain_check(check: Check) -> str:
         else "nothing is required: the observation is recorded",
         "fails if": check.fails_if,
         "since": say_since(check),
-        "needs": ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES))),
+        "needs": _needs(check),
     }
-    lines = [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
-    lines += _fold("level", check.level.words) + cite("because", check.references)
+    lines = [*_head(check), *_fold("level", check.level.words), *cite("because", check.references)]
     for label, text in details.items():
         lines += _fold(label, text) if text else []
     return "\n".join(lines)
@@ -86,27 +85,30 @@ def explain_check(check: Check) -> str:
 
 def explain(path_check: PathCheck) -> str:
     """Return the requirement, references, topology, probes, meaning of answers, controls and known differences."""
-    lines = [
-        path_check.id,
-        "=" * len(path_check.id),
-        *textwrap.wrap(path_check.requirement, WIDTH, break_on_hyphens=False),
-        "",
-    ]
-    lines += [f"  {line}" for line in picture(path_check)] + [""]
-    lines += [f"{'level':<12}{path_check.level.words}"]
-    lines += cite("because", path_check.references)
+    lines = [*_head(path_check), *(f"  {line}" for line in picture(path_check)), ""]
+    lines += _fold("level", path_check.level.words) + cite("because", path_check.references)
     lines += _fold("sent", _sent(path_check.subject.path))
     lines += _fold("service", _service(path_check.subject.path)) if path_check.subject.path.service else []
     lines += _verdicts(path_check)
     lines += _fold("recorded", "whether source ports are kept, and where packets see the source change")
     lines += _fold("since", say_since(path_check)) if path_check.since else []
-    lines += _fold("needs", ", ".join(sorted(each for each in path_check.features if not each.startswith(KUBERNETES))))
+    lines += _fold("needs", _needs(path_check))
     for control in path_check.subject.controls:
         lines += _fold("control", _control(control))
     for known in path_check.differences:
         lines += _fold("known", _known(known))
         lines += _addresses(known.references)
     return "\n".join(lines)
+
+
+def _head(check: Check) -> list[str]:
+    """Return the id and the requirement."""
+    return [check.id, "=" * len(check.id), *textwrap.wrap(check.requirement, WIDTH, break_on_hyphens=False), ""]
+
+
+def _needs(check: Check) -> str:
+    """Return the features that it needs, without versions."""
+    return ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES)))
 
 
 def cite(label: str, references: Iterable[Reference]) -> list[str]:

@@ -148,6 +148,11 @@ class Balancer(StrEnum):
     PROXY_V1 = "reference-proxy-v1"
     PROXY_V2 = "reference-proxy-v2"
 
+    @property
+    def its_class(self) -> str:
+        """Return ``spec.loadBalancerClass``; empty for the cluster's own."""
+        return "" if self is Balancer.DEFAULT else f"esipp.dev/{self.value}"
+
 
 class OldForm(StrEnum):
     """The value of the alpha and beta annotations for the policy before 1.7, which have no effect today."""

@@ -69,9 +69,9 @@ def fresh_until(lease: Json) -> float:
     not, the holder's own time counts.
     """
     spec, about = lease.get("spec") or {}, lease.get("metadata") or {}
-    dated = [_moment(str(each.get("time") or "")) for each in about.get("managedFields") or ()]
+    dated = [moment(str(each.get("time") or "")) for each in about.get("managedFields") or ()]
     known = [each for each in dated if each is not None]
-    renewed = max(known) if known else _moment(str(spec.get("renewTime") or "")) or 0.0
+    renewed = max(known) if known else moment(str(spec.get("renewTime") or "")) or 0.0
     return renewed + float(spec.get("leaseDurationSeconds") or 0)
 
 
@@ -142,7 +142,8 @@ def _micro_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime(FORM)
 
 
-def _moment(text: str) -> float | None:
+def moment(text: str) -> float | None:
+    """The seconds since the epoch of a time as the API writes it; None if it is none."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:

@@ -1,23 +1,55 @@
-"""Disruptions through the API: cordon, exclude, taint, drain."""
+"""Actions: what every disruption does and proves; those of a moment or through the API."""
 
+import re
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
+from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.cluster.client import ApiError, Cluster
 from esipp.disruption import marks
 from esipp.disruption.marks import UNSCHEDULABLE_TAINT, Mark
 from esipp.disruption.rollback import Undo
+from esipp.probing.node_containers import run as run_on
 
 UNTAINTED = Budget("removal of the cordon's taint", 60.0, need=1, spacing=0.2)
+DELETED = re.compile(r"(\d+) flow entries have been deleted")
 EVICTED = Budget("eviction of the run's pods", 60.0, need=1, spacing=0.5)
 
 
+class Action:
+    """A disruption: its rollback, which is known beforehand as data, and its steps.
+
+    ``prove``, ``lasts`` and ``back`` return a description, or raise HarnessError if the check fails. By default there
+    is nothing to undo, to check meanwhile, or to wait for.
+    """
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        """The rollback."""
+        return ()
+
+    def do(self) -> None:
+        """Do what needs a shield from signals; it is short."""
+
+    def prove(self, stop: Stop) -> str:
+        """Prove that it happened."""
+        raise NotImplementedError
+
+    def lasts(self) -> str:
+        """Check that it lasted."""
+        return ""
+
+    def back(self) -> str:
+        """Wait until the cluster is as before."""
+        return ""
+
+
 @dataclass
-class Marked:
+class Marked(Action):
     """A change to a Node object, with esipp's mark."""
 
     cluster: Cluster
@@ -76,12 +108,9 @@ class Cordon(Marked):
             tainted = marks.is_tainted(marks.read(self.cluster, self.node), UNSCHEDULABLE_TAINT)
             return Reading(not tainted, "tainted" if tainted else "no taint")
 
-        waited = converge(look, UNTAINTED)
-        if not waited.held:
-            raise HarnessError(
-                f"Node {self.node} keeps the taint of the cordon: {waited}",
-                "check that the cluster's controller manager is running.",
-            )
+        converge(look, UNTAINTED).required(
+            f"Node {self.node} keeps the taint of the cordon", "check that the cluster's controller manager is running."
+        )
         return said
 
 
@@ -120,11 +149,9 @@ class Drain(Cordon):
             refusals = [f"{name}: {why}" for name in list(waiting) if (why := self._evict(name, waiting))]
             return Reading(not waiting, "; ".join(refusals) or "all evicted")
 
-        waited = stop.converge(attempt, EVICTED)
-        if not waited.held:
-            raise HarnessError(
-                f"Pods of node {self.node} are not evicted: {waited}", "check for PodDisruptionBudgets of others."
-            )
+        stop.converge(attempt, EVICTED).required(
+            f"Pods of node {self.node} are not evicted", "check for PodDisruptionBudgets of others."
+        )
         return f"{said}; evicted {', '.join(sorted(self.evicted))}"
 
     @property
@@ -149,3 +176,43 @@ class Drain(Cordon):
             return "it is not terminating"
         del waiting[name]
         return ""
+
+
+class EntriesDeleted(Action):
+    """Connection tracking entries of this run's Services, deleted on a node: nothing is left to undo."""
+
+    def __init__(self, cluster: Cluster, run: str, node: str, way: tuple[str, ...]) -> None:
+        self._cluster, self._run, self._node, self._way = cluster, run, node, way
+        self._number = 0
+
+    def do(self) -> None:
+        """Delete them: by the nodePorts of the run's Services, and by their VIPs."""
+        services = self._cluster.list(f"/api/v1/namespaces/esipp-{self._run}/services")
+        ports = sorted(
+            {port["nodePort"] for each in services for port in each["spec"]["ports"] if port.get("nodePort")}
+        )
+        given = [each.get("status", {}).get("loadBalancer", {}).get("ingress") or [] for each in services]
+        vips = sorted({each["ip"] for those in given for each in those if each.get("ip")})
+        filters = [
+            f"-f {family} -p {protocol} --orig-port-dst {port}"
+            for port in ports
+            for family in ("ipv4", "ipv6")
+            for protocol in ("tcp", "udp")
+        ]
+        filters += [f"-f {'ipv6' if ':' in vip else 'ipv4'} --orig-dst {vip}" for vip in vips]
+        # conntrack says of each filter how many it deleted, and fails if there was none
+        lines = [f"conntrack -D {each} 2>&1 >/dev/null || true" for each in filters]
+        done = run_on(self._way, "\n".join(["command -v conntrack >/dev/null || exit 1", *lines]))
+        if done.returncode != 0:
+            raise HarnessError(f"There is no conntrack on node {self._node}.", "check that this is a node of kind.")
+        self._number = sum(int(number) for number in DELETED.findall(done.stdout))
+
+    def prove(self, stop: Stop) -> str:
+        """Check that there were any."""
+        stop.check()
+        if not self._number:
+            raise HarnessError(
+                f"Node {self._node} had no connection tracking entry of this run's Services.",
+                "check whether the service proxy uses the kernel's connection tracking.",
+            )
+        return f"{counted(self._number, 'connection tracking entry', 'connection tracking entries')} deleted"

@@ -18,13 +18,11 @@ from esipp.checks.check import Feature
 from esipp.checks.disruption import ALL_NODES, LONGEST, PLACED, Disruption, Proof
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
-from esipp.disruption.actions import Cordon, Drain, Exclude, Taint
+from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.network import EntriesDeleted
-from esipp.disruption.registration import NodeDeleted
 from esipp.disruption.restarts import Restart, agent_pods
-from esipp.disruption.rollback import UNDONE, Undo, undo_all
-from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, OnNodes
+from esipp.disruption.rollback import UNDONE, undo_all
+from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, NodeDeleted, OnNodes
 from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]
@@ -37,25 +35,6 @@ class Found(Protocol):
     def features(self) -> Mapping[str, Feature]: ...  # noqa: D102
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102
-
-
-class Action(Protocol):
-    """A disruption: its rollback, which is known beforehand as data, and its steps.
-
-    ``do`` is short and shielded from signals. ``prove``, ``lasts`` and ``back`` return a description, or raise
-    HarnessError if the check fails. ``back`` waits until the cluster is as before.
-    """
-
-    @property
-    def undos(self) -> tuple[Undo, ...]: ...  # noqa: D102
-
-    def do(self) -> None: ...  # noqa: D102
-
-    def prove(self, stop: Stop) -> str: ...  # noqa: D102
-
-    def lasts(self) -> str: ...  # noqa: D102
-
-    def back(self) -> str: ...  # noqa: D102
 
 
 class Disruptor:

@@ -164,7 +164,7 @@ def _rewrite(cluster: Cluster, name: str, make: Callable[[Json], Json | None]) -
         written = True
         return Reading(True, "changed")
 
-    waited = converge(attempt, CHANGED)
-    if not waited.held:
-        raise HarnessError(f"Cannot change node {name}: {waited}", "check which other client changes it all the time.")
+    converge(attempt, CHANGED).required(
+        f"Cannot change node {name}", "check which other client changes it all the time."
+    )
     return written

@@ -9,8 +9,8 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.disruption.actions import Action
 from esipp.disruption.marks import is_ready
-from esipp.disruption.rollback import Undo
 
 GONE = Budget("termination of a pod", 30.0, need=1, spacing=0.1)
 AGAIN = Budget("the DaemonSet's next pod to be ready", 120.0, need=1, spacing=0.2)
@@ -73,20 +73,16 @@ def pods_feature(cluster: Cluster, what: Disruption) -> Feature:
     return Feature(bool(pods), f"{len(pods)} pods {labelled}" if pods else f"no pod {labelled}")
 
 
-class Restart:
+class Restart(Action):
     """The restart of the pods of a kind, on a node or on all nodes one after the other.
 
     The last replacement starts while the caller observes. The DaemonSet replaces the pods, so there is no rollback.
+    How long a restart lasts is undefined.
     """
-
-    undos: tuple[Undo, ...] = ()
 
     def __init__(self, cluster: Cluster, what: Disruption, node: str) -> None:
         self._cluster, self._what, self._node = cluster, what, node
         self._last: Json = {}
-
-    def do(self) -> None:
-        """Do nothing yet; no part of a restart needs a shield."""
 
     def prove(self, stop: Stop) -> str:
         """Delete each pod, and wait until each one except the last is replaced."""
@@ -104,10 +100,6 @@ class Restart:
             self._last = pod
         return "; ".join([*said, f"deleted {_named(self._last)}"])
 
-    def lasts(self) -> str:
-        """Check nothing, because the duration of a restart is undefined."""
-        return ""
-
     def back(self) -> str:
         """Wait until the last deleted pod, if any, is replaced."""
         return self._successor() if self._last else ""
@@ -124,9 +116,7 @@ class Restart:
             ends = now["uid"] != pod["metadata"]["uid"] or bool(now.get("deletionTimestamp"))
             return Reading(ends, "terminating" if ends else "not terminating")
 
-        waited = converge(look, GONE)
-        if not waited.held:
-            raise HarnessError(f"Pod {_named(pod)} does not terminate: {waited}", f"see 'kubectl get --raw {path}'.")
+        converge(look, GONE).required(f"Pod {_named(pod)} does not terminate", f"see 'kubectl get --raw {path}'.")
 
     def _successor(self) -> str:
         before, node = self._last, self._last["spec"]["nodeName"]
@@ -142,11 +132,9 @@ class Restart:
             ready = len(there) == len(found) == 1 and is_ready(found[0])
             return Reading(ready, ", ".join(_named(pod) for pod in there) or "no pod")
 
-        waited = converge(look, AGAIN)
-        if not waited.held:
-            raise HarnessError(
-                f"The replacement of pod {_named(before)} is not ready: {waited}", "see 'kubectl get pods -A'."
-            )
+        converge(look, AGAIN).required(
+            f"The replacement of pod {_named(before)} is not ready", "see 'kubectl get pods -A'."
+        )
         return f"{_named(before)} was replaced by {_named(found[0])} on {node}"
 
 

@@ -1,4 +1,4 @@
-"""What is stopped on nodes themselves: API servers, kubelets, agents, a node's network."""
+"""What is done on nodes themselves: API servers, kubelets, agents, a node's network, its registration."""
 
 import threading
 import time
@@ -8,10 +8,12 @@ from typing import ClassVar
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
+from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
+from esipp.disruption.actions import Action
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
 from esipp.disruption.restarts import AGAIN, agent_pods
 from esipp.disruption.rollback import Undo
@@ -29,6 +31,10 @@ CONTROL_PLANE = Budget("the control plane to work again", 330.0, need=1, spacing
 """Its kubelet restarts a component that lost its leader election; after many restarts, that takes up to 300 s."""
 NOT_READY = Budget("a node without a kubelet to become not ready", 180.0, need=1, spacing=0.5)
 NODE_BACK = Budget("a node with a restarted kubelet to be ready", 120.0, need=1, spacing=0.5)
+
+DELETED = Budget("deletion of a Node object", 10.0, need=1, spacing=0.1)
+KEPT = ("labels", "annotations"), ("podCIDRs", "providerID", "taints", "unschedulable")
+"""What of ``metadata`` and ``spec`` the node must have again: kubelets alone do not set all of it."""
 
 LEADERS = ("kube-controller-manager", "kube-scheduler")
 NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -66,7 +72,7 @@ class _Poller:
 
 
 @dataclass
-class OnNodes:
+class OnNodes(Action):
     """Something that a script stops on some nodes at once (``shell.SERVICES``), and undoes.
 
     Args:
@@ -170,12 +176,9 @@ class AgentDisturbed(OnNodes):
                 return Reading(False, str(silent))
             return Reading(ready and starts > self._starts, "ready" if ready else "not ready")
 
-        waited = converge(look, AGAIN)
-        if not waited.held:
-            raise HarnessError(
-                f"On node {self._node}, the agent does not start again after {self.what}: {waited}",
-                "see 'kubectl get pods -A'.",
-            )
+        waited = converge(look, AGAIN).required(
+            f"On node {self._node}, the agent does not start again after {self.what}", "see 'kubectl get pods -A'."
+        )
         return f"started again after {waited.seconds:.1f} s"
 
     def _started(self) -> tuple[int, bool]:
@@ -201,7 +204,16 @@ class ApiServersDisturbed(OnNodes):
         return f"it answers, and the control plane worked again after {waited:.1f} s"
 
     def _ask(self) -> _Poller:
+        """Check that they are disturbed, and send requests from now on."""
+        self._check_stopped()
         self._asking = _Poller(self.cluster, self._timeout)
+        return self._asking
+
+    def _asked(self) -> _Poller:
+        """Send no more requests, and check that they are still disturbed."""
+        assert self._asking is not None
+        self._asking.end()
+        self._check_stopped()
         return self._asking
 
 
@@ -212,7 +224,6 @@ class ApiServerSlow(ApiServersDisturbed):
 
     def prove(self, stop: Stop) -> str:
         """Wait until an answer takes long."""
-        self._check_stopped()
         asking = self._ask()
         waited = stop.converge(lambda: Reading(asking.longest >= SLOW, f"{asking.longest:.1f} s"), LATE)
         if not waited.held:
@@ -224,11 +235,7 @@ class ApiServerSlow(ApiServersDisturbed):
 
     def lasts(self) -> str:
         """Check that they still do, and how long answers took."""
-        asking = self._asking
-        if asking is None:
-            return ""
-        asking.end()
-        self._check_stopped()
+        asking = self._asked()
         return f"{asking.answered} of {asking.sent} requests were answered, after {asking.longest:.1f} s at most"
 
 
@@ -239,7 +246,6 @@ class ApiServerAway(ApiServersDisturbed):
 
     def prove(self, stop: Stop) -> str:
         """Check that every process is stopped and a request gets no answer."""
-        self._check_stopped()
         asking = self._ask()
         waited = stop.converge(lambda: Reading(asking.sent > 0, f"{asking.sent} unanswered"), UNANSWERED)
         if not waited.held or asking.answered:
@@ -251,11 +257,7 @@ class ApiServerAway(ApiServersDisturbed):
 
     def lasts(self) -> str:
         """Check that no request was answered meanwhile, and the processes are still stopped."""
-        asking = self._asking
-        if asking is None:
-            return ""
-        asking.end()
-        self._check_stopped()
+        asking = self._asked()
         if asking.answered:
             raise HarnessError(
                 f"The API server resumed too early: it answered {asking.answered} of {asking.sent} requests.",
@@ -285,9 +287,7 @@ def wait_for_control_plane(cluster: Cluster) -> float:
         return Reading(not idle, f"not working: {', '.join(idle)}" if idle else "working")
 
     waited = converge(look, CONTROL_PLANE)
-    if not waited.held:
-        raise HarnessError(f"The control plane does not recover: {waited}", "see 'kubectl get pods -n kube-system'.")
-    return waited.seconds
+    return waited.required("The control plane does not recover", "see 'kubectl get pods -n kube-system'.").seconds
 
 
 def _renewed(cluster: Cluster, namespace: str, name: str) -> str:
@@ -319,12 +319,10 @@ class KubeletStopped(OnNodes):
             ready = is_ready(marks.read(self.cluster, self._node))
             return Reading(not ready, "still ready" if ready else "not ready")
 
-        waited = stop.converge(look, NOT_READY)
-        if not waited.held:
-            raise HarnessError(
-                f"Node {self._node} remains ready without a kubelet: {waited}",
-                "check that the cluster's controller manager is running.",
-            )
+        waited = stop.converge(look, NOT_READY).required(
+            f"Node {self._node} remains ready without a kubelet",
+            "check that the cluster's controller manager is running.",
+        )
         return f"systemd reports that the kubelet is inactive, and the node was not ready after {waited.seconds:.0f} s"
 
     def lasts(self) -> str:
@@ -361,6 +359,66 @@ def wait_for_node(cluster: Cluster, name: str) -> float:
         return Reading(first[-1] != first[0] or not first[0], "ready, but its Lease is not renewed yet")
 
     waited = converge(look, NODE_BACK)
-    if not waited.held:
-        raise HarnessError(f"Node {name} does not recover: {waited}", f"see 'kubectl describe node {name}'.")
-    return waited.seconds
+    return waited.required(f"Node {name} does not recover", f"see 'kubectl describe node {name}'.").seconds
+
+
+@dataclass
+class NodeDeleted(OnNodes):
+    """A Node object deleted by this run.
+
+    The node saves the object before, and creates it again with its own account: without this run, too.
+    """
+
+    _before: Json = field(default_factory=dict, init=False)
+
+    def do(self) -> None:
+        """Let the node save its object, and delete the object in the version that is seen then, and in no later one."""
+        self._before = marks.read(self.cluster, self._node)
+        super().do()
+
+        def attempt() -> Reading:
+            version = marks.read(self.cluster, self._node)["metadata"].get("resourceVersion")
+            body: Json = {"preconditions": {"resourceVersion": version}}
+            try:
+                self.cluster.request("DELETE", f"/api/v1/nodes/{self._node}", body=body)
+            except ApiError as refused:
+                if refused.status != 409:  # its kubelet has just reported
+                    raise
+                return Reading(False, refused.message)
+            return Reading(True, "deleted")
+
+        converge(attempt, DELETED).required(f"Cannot delete Node {self._node}", "check which other client changes it.")
+
+    def back(self) -> str:
+        """Wait until the node is ready, and check that it has what it had."""
+        waited = wait_for_node(self.cluster, self._node)
+        now = marks.read(self.cluster, self._node)
+        if lost := _differing(self._before, now):
+            raise HarnessError(
+                f"Node {self._node} was registered again with other {', '.join(lost)}.",
+                f"see 'kubectl get node {self._node} -o yaml'.",
+            )
+        return f"registered again, and ready after {waited:.1f} s"
+
+    def _check_stopped(self) -> str:
+        try:
+            marks.read(self.cluster, self._node)
+        except ApiError as refused:
+            if refused.status == 404:
+                return shell.SERVICES[self.what].state
+            raise
+        raise HarnessError(
+            f"Node {self._node} should be deleted: it is still there, or it was registered meanwhile.",
+            "check who registers nodes here.",
+        )
+
+
+def _differing(before: Json, now: Json) -> list[str]:
+    """What a node had and has no longer; controllers may have added to it."""
+    found = []
+    for part, names in zip(("metadata", "spec"), KEPT, strict=True):
+        for name in names:
+            old, new = before.get(part, {}).get(name), now.get(part, {}).get(name)
+            kept = old.items() <= (new or {}).items() if isinstance(old, dict) else old is None or old == new
+            found += [] if kept else [name]
+    return found

@@ -105,6 +105,11 @@ class Vantage:
             return f"the only control listener lost or delayed requests at that time ({named})"
         return f"the control listeners of all {len(troubled)} nodes lost or delayed requests at that time ({named})"
 
+    def all_ours(self, spans: Iterable[tuple[float, float]]) -> str:
+        """The same sentence about the first of several times, if it is so around each of them; else empty."""
+        troubles = [self.ours(*span) for span in spans]
+        return troubles[0] if troubles and all(troubles) else ""
+
     def cut(self, since: float, until: float) -> str:
         """A sentence if some nodes' listeners lost requests around a time while those of other nodes did not.
 

@@ -519,7 +519,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     return record  # type: ignore[no-any-return]
 
 
-Disagrees = Callable[[RecordedCheck, Verdict, int], bool]
+Disagrees = Callable[[RecordedCheck, Verdict, int], object]
 
 
 def contradictions(
@@ -543,26 +543,20 @@ def contradictions(
             yield f"{len(found)} {what}, among them {found[0]}"
 
 
-def _other_level(check: RecordedCheck, verdict: Verdict, _probes: int) -> bool:
-    return verdict.level is not check.level
-
-
-def _unseen(check: RecordedCheck, verdict: Verdict, probes: int) -> bool:
-    return bool(check.path) and verdict.status is Status.PASS and not probes
-
-
-def _not_accepted(check: RecordedCheck, verdict: Verdict, probes: int) -> bool:
-    return bool(check.path and probes) and verdict.status is Status.PASS and not check.accept.issuperset(verdict.shown)
-
-
-def _otherwise_counted(check: RecordedCheck, verdict: Verdict, probes: int) -> bool:
-    counted = sum(verdict.tally.values())
-    return bool(check.path and probes and counted) and counted != probes
-
-
 CONTRADICTIONS: Sequence[tuple[Disagrees, str]] = (
-    (_other_level, "verdicts have another level than their checks"),
-    (_unseen, "checks pass without a probe"),
-    (_not_accepted, "checks pass with a result that they do not accept"),
-    (_otherwise_counted, "verdicts count another number of probes than recorded"),
+    (lambda check, said, _: said.level is not check.level, "verdicts have another level than their checks"),
+    (lambda check, said, probes: _passed(check, said) and not probes, "checks pass without a probe"),
+    (
+        lambda check, said, probes: _passed(check, said) and probes and not check.accept.issuperset(said.shown),
+        "checks pass with a result that they do not accept",
+    ),
+    (
+        lambda check, said, probes: check.path and probes and sum(said.tally.values()) not in (0, probes),
+        "verdicts count another number of probes than recorded",
+    ),
 )
+
+
+def _passed(check: RecordedCheck, verdict: Verdict) -> bool:
+    """Whether a check of a path passed."""
+    return bool(check.path) and verdict.status is Status.PASS

@@ -77,7 +77,7 @@ def _of_namespace(cluster: Cluster, item: Json, now: float) -> Thing:
     about = item["metadata"]
     run = str((about.get("labels") or {}).get(RUN_LABEL, ""))
     owner = str((about.get("annotations") or {}).get(OWNER, ""))
-    created = _moment(str(about.get("creationTimestamp") or ""))
+    created = leases.moment(str(about.get("creationTimestamp") or ""))
     foreign = lacks(about["name"], run, owner)
     alive = "" if foreign else _why_alive(cluster, about["name"], owner, created, now)
     return Thing(about["name"], run, owner, foreign, alive, created)
@@ -142,10 +142,3 @@ def _server_time(cluster: Cluster) -> float:
         return parsedate_to_datetime(cluster.date()).timestamp()
     except (ApiError, UnreachableError, ValueError, TypeError):
         return time.time()
-
-
-def _moment(text: str) -> float | None:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None

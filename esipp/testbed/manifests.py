@@ -12,7 +12,7 @@ from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL, labels_of
 from esipp.checks.api import ANNOTATION
 from esipp.checks.catalog import all_checks
-from esipp.checks.model import Backends, Balancer, Path, Port, Protocol, Service, TrafficPolicy
+from esipp.checks.model import Backends, Path, Port, Protocol, Service, ServiceType, TrafficPolicy
 
 CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
 """Requests and memory limit of every pod; there is no CPU limit."""
@@ -229,6 +229,38 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
     }
 
 
+def service_over(
+    name: str,
+    run: str,
+    selector: Mapping[str, str],
+    kind: ServiceType,
+    policy: TrafficPolicy | None = None,
+    balancer: str = "",
+    **more: Any,
+) -> Json:
+    """A Service of the run over its pods with these labels, in all families.
+
+    Args:
+        name: name of the Service.
+        run: id of the run.
+        selector: labels of the pods.
+        kind: ``spec.type``.
+        policy: ``spec.externalTrafficPolicy``; None if unset.
+        balancer: ``spec.loadBalancerClass``; empty if unset.
+        more: other fields of ``spec``. Without ``ports``, port 80 leads to the echo server's TCP port.
+    """
+    spec = {
+        "type": kind.value,
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": {RUN_LABEL: run, **selector},
+        "ports": [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": TCP}],
+        **({"externalTrafficPolicy": policy.value} if policy else {}),
+        **({"loadBalancerClass": balancer} if balancer else {}),
+    }
+    metadata = {"name": name, "labels": labels_of(run)}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec | more}
+
+
 def service(
     name: str,
     paths: Iterable[Path],
@@ -278,8 +310,8 @@ def service(
         spec["publishNotReadyAddresses"] = True
     if shape.affinity:
         spec["sessionAffinity"] = "ClientIP"
-    if shape.balancer is not Balancer.DEFAULT:
-        spec["loadBalancerClass"] = f"esipp.dev/{shape.balancer.value}"
+    if shape.balancer.its_class:
+        spec["loadBalancerClass"] = shape.balancer.its_class
     if shape.external_ips:
         spec["externalIPs"] = list(external_ips)
     if shape.ranges:

@@ -18,7 +18,7 @@ from esipp.scenarios.api.requests import Performer
 from esipp.scenarios.continuity.objects import deployment
 from esipp.scenarios.endpoint_change import objects as moves
 from esipp.scenarios.health.objects import local_service, placed, slot
-from esipp.scenarios.interoperability import scale_services
+from esipp.scenarios.interoperability import scale
 from esipp.scenarios.interoperability.objects import service_b
 from esipp.testbed import manifests, network_policies, pull_secret
 from esipp.testbed.objects import Ground, Objects
@@ -120,7 +120,7 @@ def made_while_trials_last() -> list[tuple[str, Json]]:
     pods = [moves.pod("moves-again", RUN, "worker-a", IMAGE, balancer, 7) for balancer in Balancer]
     pods += [slot(ground, place, 7) for place in placed(ground)]
     services = [service_b(RUN, healthCheckNodePort=30001), local_service("life-1", RUN, {})]
-    services += [scale_services.manifest(RUN, 1, kind, Family.IPV4) for kind in Kind]
+    services += [scale.manifest(RUN, 1, kind, Family.IPV4) for kind in Kind]
     found = [(f"{here}/pods", pod) for pod in pods] + [(f"{here}/services", service) for service in services]
     return [*recorder.made, *found]
 

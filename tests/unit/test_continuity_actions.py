@@ -22,7 +22,8 @@ from esipp.scenarios.continuity import actions as module
 from esipp.scenarios.continuity.actions import Acts, Gates, Notes
 from esipp.scenarios.continuity.evidence import Places
 from esipp.scenarios.continuity.objects import HEALTH, SELECTOR, service_name
-from esipp.scenarios.continuity.run import Gathering, ReportedState
+from esipp.scenarios.continuity.run import Gathering
+from esipp.scenarios.reference_reports import ReferenceReports
 from esipp.scenarios.timeouts import Timeouts
 from suites.continuity.checks import WAYS
 from suites.continuity.events import EVENTS
@@ -401,7 +402,7 @@ def test_an_interrupt_ends_every_wait() -> None:
 def gathering(acts: Acts, *phases: Phase, timeouts: Timeouts = QUICK) -> Gathering:
     return Gathering(
         acts.testbed, None, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
-        [event(each) for each in phases], ReportedState(None, "ns"), acts.stop,
+        [event(each) for each in phases], ReferenceReports(None, "ns"), acts.stop,
         lambda: pytest.fail("there is one"), lambda _: None, timeouts=timeouts,
     )  # fmt: skip
 

@@ -14,8 +14,9 @@ from esipp.scenarios.changing_pods import LEAST_BOUND, serves_on
 from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.actions import Gates
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
-from esipp.scenarios.continuity.run import ReportedState
+from esipp.scenarios.continuity.run import lacks
 from esipp.scenarios.continuity.sections import summary
+from esipp.scenarios.reference_reports import ReferenceReports
 from esipp.testbed.manifests import GATE
 from esipp.testbed.objects import Ground
 from suites.continuity.checks import CHECKS as ALL_CHECKS
@@ -224,14 +225,14 @@ def test_gates_of_all_pods_are_opened_but_for_those_that_flap_and_those_that_end
 
 # ---------------------------------------------------------------------------------------------- the balancer's word
 def test_only_changes_of_routes_of_this_namespace_are_taken_down() -> None:
-    state = ReportedState(None, "ours")
+    state = ReferenceReports(None, "ours")
     steer = {"kind": "steer", "namespace": "ours", "service": "s", "monotonic": 5, "family": "IPv4", "nodes": ["a"]}
     for each in (steer, {**steer, "namespace": "theirs"}, {**steer, "kind": "health", "node": "a", "healthy": True}):
         state._take(each)
     assert [(each.at, each.nodes) for each in state.steers["s"]] == [(5.0, ("a",))]
-    assert state.checking() == Checking()
-    assert state.lacks("s", "IPv4", ("a", "c")) == ["c"]
-    assert state.lacks("s", "IPv6", ("a", "c")) == [], "it tells nothing of that"
+    assert state.checking == Checking()
+    assert lacks(state.steers["s"], Family.IPV4, ("a", "c")) == ["c"]
+    assert lacks(state.steers["s"], Family.IPV6, ("a", "c")) == [], "it tells nothing of that"
 
 
 # ------------------------------------------------------------------------------------------- the reported state

@@ -37,7 +37,7 @@ def should(nodes: list[str]) -> Any:
         }
         for name in (objects.service_name(Balancer.ECMP), objects.cluster_service_name(Balancer.ECMP))
     ]
-    reference: Any = SimpleNamespace(view=lambda: {"services": services}, container="made-up")
+    reference: Any = SimpleNamespace(view=lambda: {"services": services, "settings": {}}, container="made-up")
     word = ReferenceState(reference, "ns", NODES)
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
     driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
@@ -75,7 +75,8 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
 
     reference: Any = SimpleNamespace(view=view, container="made-up")
     settings: Any = {"period": 5.0, "unhealthy": 2} | ({"default": default} if default else {})
-    word = ReferenceState(reference, "ns", [NODES[0]], settings)
+    word = ReferenceState(reference, "ns", [NODES[0]])
+    word._reports.settings = settings
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
     driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
     word.look({Balancer.DEFAULT: driver})

@@ -17,7 +17,7 @@ from esipp.cluster.client import ApiError, Cluster
 from esipp.preflight import steps as dns
 from esipp.report.pages import checks_page
 from esipp.report.terminal import summary
-from esipp.scenarios.interoperability import scale_services
+from esipp.scenarios.interoperability import scale
 from esipp.scenarios.interoperability.dns import CLUSTER_DOMAIN, say, say_addresses
 from esipp.scenarios.interoperability.objects import objects
 from esipp.testbed.objects import Ground
@@ -212,7 +212,7 @@ def test_props_are_those_of_the_trials_that_are_asked() -> None:
 
 def test_many_are_as_many_of_each_kind_and_family_and_use_up_no_vip() -> None:
     kinds, families = list(Kind), list(Family)
-    made = [scale_services.manifest("r", n, kinds[n % 4], families[n // 4 % 2]) for n in range(MANY_SERVICES)]
+    made = [scale.manifest("r", n, kinds[n % 4], families[n // 4 % 2]) for n in range(MANY_SERVICES)]
     assert len({item["metadata"]["name"] for item in made}) == MANY_SERVICES
     result = Counter((item["spec"].get("externalTrafficPolicy"), item["spec"]["type"]) for item in made)
     assert set(result.values()) == {MANY_SERVICES // 4}

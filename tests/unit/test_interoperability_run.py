@@ -29,7 +29,7 @@ from esipp.scenarios.interoperability import isolation, scale
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.objects import A, B, service_b
-from esipp.scenarios.interoperability.scale_services import manifest
+from esipp.scenarios.interoperability.scale import manifest
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.health_world import no_answer

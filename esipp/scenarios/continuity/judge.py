@@ -191,8 +191,7 @@ class Judge:
         A loss counts if the controls do not share it. It also counts if only some nodes' listeners share it while
         others answer the same client: then the traffic of these nodes was cut.
         """
-        troubles = [self.vantage(check.subject.family).ours(since, until) for since, until in lost]
-        return troubles[0] if troubles and all(troubles) else ""
+        return self.vantage(check.subject.family).all_ours(lost)
 
     def _cut(self, check: ContinuityCheck, lost: Sequence[tuple[float, float]]) -> str:
         """The nodes whose control listeners were cut off as well, as an addition to a reason; empty if none."""
@@ -556,8 +555,7 @@ class Judge:
 
     def _busy_before(self, check: ContinuityCheck, broken: Sequence[Break]) -> str:
         """A sentence if machines were so busy before each break that nodes may have taken each other for dead."""
-        troubles = [self.vantage(check.subject.family).ours(each.since - BUSY, each.at) for each in broken]
-        return troubles[0] if all(troubles) else ""
+        return self.vantage(check.subject.family).all_ours((each.since - BUSY, each.at) for each in broken)
 
     def _protected(self, checks: Stream, window: Window) -> list[tuple[str, float, float]]:
         """The terminating pods of the endpoint node in a phase, each with the time in which only KEP-1669 protects it.

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check, is_about
-from esipp.checks.continuity import NODEPORT, Continuity, Event, Phase, Way
-from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, TrafficPolicy
+from esipp.checks.continuity import Continuity, Event, Phase, Way
+from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, ServiceType, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL
 from esipp.testbed import manifests
@@ -35,17 +35,10 @@ def service_name(way: Way, protocol: Protocol = Protocol.TCP) -> str:
 def service(way: Way, run: str, protocol: Protocol = Protocol.TCP) -> Json:
     """One Service over the Deployment's pods."""
     port = {"name": protocol.value.lower(), "protocol": protocol.value, "port": PORT, "targetPort": TARGETS[protocol]}
-    spec: Json = {
-        "type": "NodePort" if way.by == NODEPORT else "LoadBalancer",
-        "externalTrafficPolicy": way.policy.value,
-        "ipFamilyPolicy": "PreferDualStack",
-        "selector": {RUN_LABEL: run, MOVES_LABEL: DEPLOYMENT},
-        "ports": [port],
-    }
-    if way.balancer not in (None, Balancer.DEFAULT):
-        spec["loadBalancerClass"] = f"esipp.dev/{way.by}"
-    metadata = {"name": service_name(way, protocol), "labels": labels_of(run)}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    kind = ServiceType.LOAD_BALANCER if way.balancer else ServiceType.NODE_PORT
+    of_balancer = way.balancer.its_class if way.balancer else ""
+    name, pods = service_name(way, protocol), {MOVES_LABEL: DEPLOYMENT}
+    return manifests.service_over(name, run, pods, kind, way.policy, of_balancer, ports=[port])
 
 
 def health_service(run: str) -> Json:

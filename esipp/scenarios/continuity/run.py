@@ -2,14 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, field
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
-from esipp.base.json import Json
 from esipp.base.waiting import LEAST, Reading
 from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
@@ -19,11 +18,10 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
-from esipp.judging.promise import Bound, Checking, fail_over_of, promise_of
+from esipp.judging.promise import Bound, fail_over_of, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.timeline.streams import Steer
 from esipp.judging.topology import IPAddress, Topology, parse_address
-from esipp.loadbalancers.reference import Reference
 from esipp.probing import vantages
 from esipp.probing.prober import Prober
 from esipp.probing.traffic import Target
@@ -36,6 +34,7 @@ from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import asked_streams, events_of, families_of, ways_of
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.events import Following, control_targets
+from esipp.scenarios.reference_reports import ReferenceReports
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.clients import Clients
@@ -45,64 +44,6 @@ QUIET = 1.5
 """Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
 
 FIRST_QUIET = 4.0
-
-
-@dataclass
-class ReportedState:
-    """The reports of the reference load balancer on one namespace's Services; it shares our machine's clock.
-
-    ``steers`` is by Service, and grows while it is listened to.
-    """
-
-    reference: Reference | None
-    namespace: str
-    steers: dict[str, list[Steer]] = field(default_factory=dict)
-
-    def checking(self) -> Checking:
-        """Its health-check settings, as it reports them.
-
-        Raises:
-            HarnessError: it does not answer.
-        """
-        if self.reference is None:
-            return Checking()
-        settings = self.reference.view()["settings"]
-        timeout = float(settings["timeout"]) if "timeout" in settings else None
-        return Checking(float(settings["period"]), int(settings["unhealthy"]), timeout)
-
-    def addresses(self) -> list[str]:
-        """Its own addresses, which backends of its proxy see."""
-        return list(self.reference.addresses.values()) if self.reference else []
-
-    def lacks(self, service: str, family: str, nodes: Collection[str]) -> list[str]:
-        """The nodes to which it currently sends no requests, as it reports; empty without a report."""
-        steers = [steer for steer in self.steers.get(service, ()) if steer.family in ("", family)]
-        return sorted(set(nodes) - set(steers[-1].nodes)) if steers else []
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """While its decisions are taken down, in a thread.
-
-        Raises:
-            HarnessError: it does not answer, or some were missed.
-        """
-        if self.reference is None:
-            yield
-            return
-        stream = self.reference.stream(0, self._take)
-        try:
-            yield
-            stream.check()
-        finally:
-            stream.close()
-
-    def _take(self, decision: Json) -> None:
-        if decision.get("kind") != "steer" or decision["namespace"] != self.namespace:
-            return
-        steer = Steer(
-            float(decision["monotonic"]), decision["family"], tuple(decision["nodes"]), str(decision.get("why", ""))
-        )
-        self.steers.setdefault(decision["service"], []).append(steer)
 
 
 ASKED_AGAIN = 2.0
@@ -138,7 +79,7 @@ class Gathering:
     ways: Sequence[Way]
     families: Sequence[Family]
     events: Sequence[Event]
-    reported: ReportedState
+    reported: ReferenceReports
     stop: Stop
     disruptor: Callable[[], Disruptor]
     say: Callable[[str], None]
@@ -173,7 +114,7 @@ class Gathering:
             return ContinuityEvidence(obstacles=obstacles, trouble="no way could be probed")
         testbed, roles = self.testbed, self.testbed.roles
         places = Places(roles[Role.ENDPOINT_NODE], roles[Role.OTHER_NODE], roles[Role.BARE_NODE])
-        checking = self.reported.checking()
+        checking = self.reported.checking
         serves = serves_on(checking.bound)
         service = objects.service_name(keys[0][0])
         with contextlib.ExitStack() as stack:
@@ -299,8 +240,8 @@ class Gathering:
             left = acts.streams.unsettled(now, keys)
             for way, family in keys:
                 nodes = local if way.local else (*local, places.bare)
-                lacking = self.reported.lacks(objects.service_name(way), family.value, nodes)
-                left += [f"{way.slug} {family.value} by way of {node}" for node in lacking]
+                steers = self.reported.steers.get(objects.service_name(way), ())
+                left += [f"{way.slug} {family.value} by way of {node}" for node in lacks(steers, family, nodes)]
             return left
 
         return self._settling.wait(behind, self.timeouts.ways_settled, time.monotonic())
@@ -410,7 +351,8 @@ class Gathering:
         return ingress.held(self.topology) | {parse_address(each["ip"]) for of in pods for each in of}
 
     def _of_balancer(self) -> frozenset[IPAddress]:
-        return frozenset(parse_address(each) for each in self.reported.addresses())
+        reference = self.reported.reference
+        return frozenset(map(parse_address, reference.addresses.values())) if reference else frozenset()
 
     def _addresses(self) -> dict[str, frozenset[IPAddress]]:
         """All addresses of each node as they are now: a first pod brings a bridge with an address."""
@@ -430,6 +372,12 @@ class Gathering:
         return known
 
 
+def lacks(steers: Iterable[Steer], family: Family, nodes: Iterable[str]) -> list[str]:
+    """The nodes to which a load balancer sends no requests since its last report; empty without one."""
+    own = [steer for steer in steers if steer.family in ("", family.value)]
+    return sorted(set(nodes) - set(own[-1].nodes)) if own else []
+
+
 def observe(context: Context) -> ContinuityEvidence:
     """The evidence of all phases."""
     run, testbed, findings = context.run, context.testbed, context.findings
@@ -440,7 +388,7 @@ def observe(context: Context) -> ContinuityEvidence:
     stop = context.stop()
     gathering = Gathering(
         testbed, context.clients, context.topology, run.settings.image, ways_of(checks), families_of(checks), events,
-        ReportedState(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
+        ReferenceReports(findings.reference, testbed.namespace), stop, lambda: context.disruptor(stop), run.say,
         timeouts=context.timeouts.answering(testbed.patience.answering),
         bound=promise_of(
             findings.balancer.profiles, sure=findings.balancer.named, bound=run.settings.bound

@@ -311,9 +311,9 @@ class StreamJudge:
             return None
         vantage = self.judge.vantage(self.check.subject.family)
         lost = [sample for sample in self.samples if not sample.answered]
-        troubles = [vantage.ours(sample.started, sample.started) for sample in lost]
+        why = vantage.all_ours((sample.started, sample.started) for sample in lost)
         own = Counts(counts["lost"], len(self.samples))
-        if why := (troubles[0] if all(troubles) else "") or excused(own, vantage.counts(self.judge.seen.quiet)):
+        if why := why or excused(own, vantage.counts(self.judge.seen.quiet)):
             return undecided(self.check, why, said)
         reason = f"more than {MOST_LOST:.0%} of the probes were lost while nothing changed"
         return Decision(Status.FAIL, self.check.expected, said, reason, evidence="lost", tally=counts)
@@ -437,9 +437,8 @@ class StreamJudge:
             sees = f"{len(self.samples)} probes of one client in {span:.1f} s"
             return Decision(Status.PASS, check.expected, said, tally=self._counts, sees=sees)
         vantage = self.judge.vantage(check.subject.family)
-        troubles = [vantage.ours(sample.started, sample.started) for sample in lost]
-        if all(troubles):
-            return undecided(check, troubles[0], said)
+        if why := vantage.all_ours((sample.started, sample.started) for sample in lost):
+            return undecided(check, why, said)
         if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in lost):
             return undecided(check, "new TCP connections were not answered at that time either", said)
         details = self.judge.seen.details.get((self._name, lost[0].seq), "no details")
@@ -461,9 +460,8 @@ class StreamJudge:
         if not broken:
             return Decision(Status.PASS, check.expected, said, sees=f"{len(made)} transfers of one client")
         vantage = self.judge.vantage(check.subject.family)
-        troubles = [vantage.ours(sample.started, sample.ended) for sample in broken]
-        if all(troubles):
-            return undecided(check, troubles[0], said)
+        if why := vantage.all_ours((sample.started, sample.ended) for sample in broken):
+            return undecided(check, why, said)
         if not any(self._control(sample.started - AROUND, sample.ended + AROUND) for sample in broken):
             return undecided(check, "new TCP connections were not answered at that time either", said)
         reason = f"{broken[0].outcome}: {self.judge.seen.details.get((self._name, broken[0].seq), 'no details')}"

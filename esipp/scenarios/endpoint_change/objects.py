@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.endpoint_change import EndpointChange, What, service_name
-from esipp.checks.model import OUTSIDE, Balancer, Role
+from esipp.checks.model import OUTSIDE, Balancer, Role, ServiceType, TrafficPolicy
 from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL, serves_on
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
@@ -41,17 +40,9 @@ def pod(name: str, run: str, node: str, image: str, balancer: Balancer, serves: 
     return made
 
 
-def _service(name: str, run: str, balancer: Balancer, policy: str) -> Json:
-    spec: Json = {
-        "type": "LoadBalancer",
-        "externalTrafficPolicy": policy,
-        "ipFamilyPolicy": "PreferDualStack",
-        "selector": {RUN_LABEL: run, MOVES_LABEL: balancer.value},
-        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
-    }
-    if balancer is not Balancer.DEFAULT:
-        spec["loadBalancerClass"] = f"esipp.dev/{balancer.value}"
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+def _service(name: str, run: str, balancer: Balancer, policy: TrafficPolicy) -> Json:
+    pods = {MOVES_LABEL: balancer.value}
+    return manifests.service_over(name, run, pods, ServiceType.LOAD_BALANCER, policy, balancer.its_class)
 
 
 def balancers_of(checks: Iterable[Check]) -> list[Balancer]:
@@ -69,8 +60,12 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
         for check in checks
         if is_about(check, EndpointChange) and check.subject.what in of_cluster
     }
-    services = [_service(service_name(each), ground.run, each, "Local") for each in asked]
-    services += [_service(cluster_service_name(each), ground.run, each, "Cluster") for each in asked if each in viewed]
+    services = [_service(service_name(each), ground.run, each, TrafficPolicy.LOCAL) for each in asked]
+    services += [
+        _service(cluster_service_name(each), ground.run, each, TrafficPolicy.CLUSTER)
+        for each in asked
+        if each in viewed
+    ]
     pods = [
         pod(pod_name(balancer, slot, 1), ground.run, node, ground.image, balancer, serves_on(ground.steering))
         for balancer in asked

@@ -6,11 +6,11 @@ the new one, and a report may be older still. So polls give bounds next to the t
 times. That a load balancer cannot be asked is recorded, and hinders nothing.
 """
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -24,13 +24,14 @@ from esipp.judging.health_view import Asked, HealthView, Places, Share, State, U
 from esipp.judging.promise import Checking
 from esipp.judging.timeline.streams import Decision
 from esipp.judging.topology import EXCLUDED, Node
-from esipp.loadbalancers.reference import DEFAULT, Reference, Stream
+from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.views import view_for
 from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.evidence import Health, Poll, Result
 from esipp.scenarios.endpoint_change.timeline import Change
+from esipp.scenarios.reference_reports import ReferenceReports
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 
 MOST_SLOWER = 8.0
@@ -41,12 +42,13 @@ ENDING_SECONDS = 90.0
 
 
 class Reported:
-    """The reported state of load balancers without reports."""
+    """The reported state of load balancers without reports; ``cluster_nodes`` are those of the cluster."""
 
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
+    cluster_nodes: Collection[Node] = ()
+
+    def listening(self) -> AbstractContextManager[None]:
         """While decisions are taken down."""
-        yield
+        return nullcontext()
 
     def check(self) -> None:
         """Make sure that no decision was missed."""
@@ -90,6 +92,11 @@ class Reported:
         """The balancer's own addresses."""
         return {}
 
+    def _targets(self, families: Collection[Family]) -> frozenset[str]:
+        """The nodes that a load balancer must use for a VIP of these families, whatever it says of them itself."""
+        there = (node for node in self.cluster_nodes if node.usable and EXCLUDED not in node.marks)
+        return frozenset(node.name for node in there if set(families) <= node.internal.keys())
+
 
 NOTHING = Reported()
 
@@ -105,26 +112,15 @@ class ReferenceState(Reported):
     reference: Reference
     namespace: str
     cluster_nodes: Collection[Node] = ()
-    _settings: Json = field(default_factory=dict)
-    _decisions: dict[str, list[Decision]] = field(default_factory=dict)
-    _views: dict[Balancer, dict[What, Health]] = field(default_factory=dict)
-    _stream: Stream | None = None
     timeouts: Timeouts = TIMEOUTS
+    _views: dict[Balancer, dict[What, Health]] = field(default_factory=dict)
 
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """While decisions are taken down, in a thread.
+    def __post_init__(self) -> None:
+        self._reports = ReferenceReports(self.reference, self.namespace)
 
-        Raises:
-            HarnessError: it does not answer, or some were missed.
-        """
-        self._settings = self.reference.view()["settings"]
-        self._stream = self.reference.stream(0, self._take)
-        try:
-            yield
-            self._stream.check()
-        finally:
-            self._stream.close()
+    def listening(self) -> AbstractContextManager[None]:
+        """While decisions are taken down, in a thread."""
+        return self._reports.listening()
 
     def check(self) -> None:
         """Make sure that no decision was missed.
@@ -132,22 +128,19 @@ class ReferenceState(Reported):
         Raises:
             HarnessError: some were.
         """
-        if self._stream is not None:
-            self._stream.check()
+        self._reports.check()
 
     def checking(self, balancer: Balancer) -> Checking:
         """Its health-check settings, as it reports them."""
-        if not self._serves(balancer):
-            return Checking()
-        return Checking(float(self._settings["period"]), int(self._settings["unhealthy"]))
+        return replace(self._reports.checking, timeout=None) if self._serves(balancer) else Checking()
 
     def settings(self) -> Mapping[str, Any]:
         """What it was started with."""
-        return self._settings
+        return self._reports.settings
 
     def decisions(self, balancer: Balancer) -> Sequence[Decision]:
         """Its decisions on its Service's nodes; the list grows during the scenario."""
-        return self._decisions.setdefault(objects.service_name(balancer), [])
+        return self._reports.decided.setdefault(objects.service_name(balancer), [])
 
     def look(self, drivers: Mapping[Balancer, Driver]) -> None:
         """Poll the health view after the endpoint changes, until it is right or its checks have had their time.
@@ -161,8 +154,8 @@ class ReferenceState(Reported):
             wrong = [each for of in self._views.values() for each in of.values() if each.healthy != each.should]
             return Reading(not wrong, f"{len(wrong)} health views are wrong")
 
-        period, failures = float(self._settings.get("period", 0.0)), int(self._settings.get("unhealthy", 0))
-        converge(ask, Budget("the load balancer's health view", (failures + 1) * period, need=1, spacing=0.2))
+        seconds = self._reports.checking.bound or 0.0
+        converge(ask, Budget("the load balancer's health view", seconds, need=1, spacing=0.2))
 
     def _look(self, drivers: Mapping[Balancer, Driver]) -> None:
         """Read the health view of the nodes now."""
@@ -219,16 +212,11 @@ class ReferenceState(Reported):
 
     def _serves(self, balancer: Balancer) -> bool:
         """Whether this load balancer reports on it; on the cluster's own only if it is configured as such."""
-        return balancer is not Balancer.DEFAULT or DEFAULT in self._settings
+        return balancer is not Balancer.DEFAULT or DEFAULT in self.settings()
 
     def _own(self) -> dict[str, Json]:
         """Its state of our own Services, by name."""
         return {each["name"]: each for each in self.reference.view()["services"] if each["namespace"] == self.namespace}
-
-    def _targets(self, families: Collection[Family]) -> set[str]:
-        """The nodes that a load balancer must use for a VIP of these families, whatever it says of them itself."""
-        there = (node for node in self.cluster_nodes if node.usable and EXCLUDED not in node.marks)
-        return {node.name for node in there if set(families) <= node.internal.keys()}
 
     def views(self, balancer: Balancer) -> Mapping[What, Health]:
         """That view, by check."""
@@ -247,17 +235,6 @@ class ReferenceState(Reported):
     def addresses(self) -> dict[Family, frozenset[str]]:
         """Its own addresses."""
         return {family: frozenset({address}) for family, address in self.reference.addresses.items()}
-
-    def _take(self, entry: Json) -> None:
-        if entry.get("kind") != "health" or entry["namespace"] != self.namespace:
-            return
-        decision = Decision(
-            float(entry["monotonic"]),
-            entry["node"],
-            bool(entry["healthy"]),
-            entry["family"],
-        )
-        self._decisions.setdefault(entry["service"], []).append(decision)
 
 
 # ------------------------------------------------------------------------------------------------ polled health views
@@ -328,7 +305,7 @@ class PolledState(Reported):
     _slower: float = 1.0
     _thread: threading.Thread | None = None
 
-    @contextlib.contextmanager
+    @contextmanager
     def listening(self) -> Iterator[None]:
         """Poll it in a thread, for the duration of the context."""
         named = f"health view ({self.view.provider})"
@@ -361,10 +338,6 @@ class PolledState(Reported):
         """That view, by check."""
         return self._views if balancer is Balancer.DEFAULT else {}
 
-    def addresses(self) -> dict[Family, frozenset[str]]:
-        """Its own are not known."""
-        return {}
-
     def lines(self, results: Mapping[Balancer, Result]) -> list[str]:
         """The lines of the summary."""
         if self.absent:
@@ -377,11 +350,6 @@ class PolledState(Reported):
         return lines(self.view.provider, self.view.interval, polls, seen, len(result.changes)) + shares(
             self._views, self._targets(set())
         )
-
-    def _targets(self, families: Collection[Family]) -> frozenset[str]:
-        """The nodes that a load balancer must use for a VIP of these families."""
-        there = (node for node in self.cluster_nodes if node.usable and EXCLUDED not in node.marks)
-        return frozenset(node.name for node in there if set(families) <= node.internal.keys())
 
     # ------------------------------------------------------------------------------------------------------- asking
     def _end(self) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from esipp.checks.check import Check, Level, Status
 from esipp.checks.health import TWICE, Answer, Place
@@ -172,12 +173,10 @@ def _dialled(check: InteroperabilityCheck, seen: Many, accept: frozenset[Address
     ours = harness(check, (each for readings in by_service.values() for each in readings))
     if ours is not None:
         return ours
-    if _way(check, seen, as_itself=accept != NO_ANSWER):
-        return undecided(check, _way(check, seen, as_itself=accept != NO_ANSWER))
-    if accept == NO_ANSWER:
-        doubt = _siblings_answer(check, seen)
-        if doubt:
-            return undecided(check, doubt)
+    if doubt := _way(check, seen, as_itself=accept != NO_ANSWER):
+        return undecided(check, doubt)
+    if accept == NO_ANSWER and (doubt := _siblings_answer(check, seen)):
+        return undecided(check, doubt)
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     failing, silent = [], False
@@ -233,18 +232,6 @@ def _siblings_answer(check: InteroperabilityCheck, seen: Many) -> str:
     return ""
 
 
-def _preserved(check: InteroperabilityCheck, seen: Many) -> Decision:
-    return _dialled(check, seen, CLIENT_ONLY)
-
-
-def _silent(check: InteroperabilityCheck, seen: Many) -> Decision:
-    return _dialled(check, seen, NO_ANSWER)
-
-
-def _answers(check: InteroperabilityCheck, seen: Many) -> Decision:
-    return _dialled(check, seen, ANSWERED)
-
-
 def _rewritten(check: InteroperabilityCheck, seen: Many) -> Decision:
     decided = _dialled(check, seen, NODE_ONLY)
     preserved = decided.status is Status.FAIL and _dialled(check, seen, CLIENT_ONLY).status is Status.PASS
@@ -258,8 +245,8 @@ def _health(
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     failing = []
-    if _way(check, seen, as_itself=False):
-        return undecided(check, _way(check, seen, as_itself=False))
+    if doubt := _way(check, seen, as_itself=False):
+        return undecided(check, doubt)
     for name, nodes in seen.answers.items():
         answers = [each for (place, _), those in nodes.items() if place is check.subject.place for each in those]
         ours = our_own(check, answers)
@@ -335,9 +322,9 @@ def _programmed(check: InteroperabilityCheck, seen: Many) -> Decision:
 
 
 MANY: dict[str, Callable[[InteroperabilityCheck, Many], Decision]] = {
-    "preserved": _preserved,
-    "silent": _silent,
-    "answers": _answers,
+    "preserved": partial(_dialled, accept=CLIENT_ONLY),
+    "silent": partial(_dialled, accept=NO_ANSWER),
+    "answers": partial(_dialled, accept=ANSWERED),
     "rewritten": _rewritten,
     "status": _health_status,
     "document": _health_document,

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, is_about
 from esipp.checks.interoperability import Interoperability
-from esipp.checks.model import OUTSIDE, Backends, Family, Role
+from esipp.checks.model import OUTSIDE, Backends, Family, Role, ServiceType
 from esipp.scenarios.health.objects import local_service
-from esipp.scenarios.interoperability.scale_services import manifests_of
+from esipp.scenarios.interoperability.scale import manifests_of
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
@@ -70,13 +69,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
 
 def _named(run: str) -> Iterator[Json]:
     """The Services for DNS, without the one with a VIP."""
-    plain = {"type": "ClusterIP", "ipFamilyPolicy": "PreferDualStack"}
-    ports = [{"name": "tcp", "protocol": "TCP", "port": 80, "targetPort": manifests.TCP}]
-    labelled = {RUN_LABEL: run, NAMED_LABEL: "yes"}
-    for name, spec in (
-        (NAMED, {"selector": {RUN_LABEL: run, BACKEND_LABEL: Backends.POD.value}}),
-        (HEADLESS, {"selector": labelled, "clusterIP": "None"}),
-        (PUBLISHED, {"selector": labelled, "clusterIP": "None", "publishNotReadyAddresses": True}),
-    ):
-        metadata = {"name": name, "labels": labels_of(run)}
-        yield {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {**plain, **spec, "ports": ports}}
+    labelled, kind = {NAMED_LABEL: "yes"}, ServiceType.CLUSTER_IP
+    yield manifests.service_over(NAMED, run, {BACKEND_LABEL: Backends.POD.value}, kind)
+    yield manifests.service_over(HEADLESS, run, labelled, kind, clusterIP="None")
+    yield manifests.service_over(PUBLISHED, run, labelled, kind, clusterIP="None", publishNotReadyAddresses=True)

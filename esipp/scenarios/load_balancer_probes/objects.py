@@ -1,7 +1,7 @@
 """Objects of this scenario: a Service of each load balancer and policy, over the testbed's backend."""
 
 from esipp.checks.check import Check, checks_about
-from esipp.checks.model import OUTSIDE, Backends, Balancer
+from esipp.checks.model import OUTSIDE, Backends
 from esipp.scenarios.health.objects import local_service
 from esipp.scenarios.load_balancer_probes.subject import ProfileFigure, service_name
 from esipp.testbed.manifests import BACKEND_LABEL
@@ -16,7 +16,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
             service_name(balancer, policy),
             ground.run,
             {BACKEND_LABEL: Backends.POD.value},
-            balancer=None if balancer is Balancer.DEFAULT else f"esipp.dev/{balancer.value}",
+            balancer=balancer.its_class,
             externalTrafficPolicy=policy.value,
         )
         for balancer, policy in asked

@@ -1,14 +1,10 @@
 """Testbed objects of policy changes: Services that change their policy, over the pod that all others use."""
 
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
+from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.check import Check, is_about
-from esipp.checks.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, Vantage
-from esipp.checks.policy_change import (
-    Isolated,
-    IsolatedHealth,
-    PolicyChange,
-)
+from esipp.checks.model import OUTSIDE, Backends, Balancer, Client, Role, ServiceType, TrafficPolicy, Vantage
+from esipp.checks.policy_change import Isolated, IsolatedHealth, PolicyChange
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL
 from esipp.testbed.objects import Ground, Objects
@@ -25,16 +21,8 @@ PORT = 80
 
 def changing_service(name: str, run: str, kind: ServiceType, balancer: Balancer | None = None) -> Json:
     """A Service with externalTrafficPolicy Local over the pod that is behind all others, too."""
-    spec: Json = {
-        "type": kind.value,
-        "externalTrafficPolicy": "Local",
-        "ipFamilyPolicy": "PreferDualStack",
-        "selector": {RUN_LABEL: run, BACKEND_LABEL: Backends.POD.value},
-        "ports": [{"name": "tcp", "protocol": "TCP", "port": PORT, "targetPort": manifests.TCP}],
-    }
-    if balancer not in (None, Balancer.DEFAULT):
-        spec["loadBalancerClass"] = f"esipp.dev/{balancer.value}"
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels_of(run)}, "spec": spec}
+    pods, of_balancer = {BACKEND_LABEL: Backends.POD.value}, balancer.its_class if balancer else ""
+    return manifests.service_over(name, run, pods, kind, TrafficPolicy.LOCAL, of_balancer)
 
 
 def objects(checks: list[Check], ground: Ground) -> Objects:

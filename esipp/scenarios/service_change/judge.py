@@ -334,9 +334,8 @@ def _no_loss(case: _Case) -> Decision:
     if not lost:
         sees = f"{sum(len(each.samples) for each in made)} requests of one client: a shorter outage is missed"
         return Decision(Status.PASS, check.expected, _words(made), sees=sees)
-    troubles = [case.vantage.ours(sample.started, sample.started) for _, sample in lost]
-    if all(troubles):
-        return undecided(check, troubles[0], _words(made))
+    if ours := case.vantage.all_ours((sample.started, sample.started) for _, sample in lost):
+        return undecided(check, ours, _words(made))
     each, sample = lost[0]
     when = f"{sample.started - each.stage.accepted:+.1f} s after the Service {each.stage.words}"
     reason = f"{len(lost)} requests were lost, the first ({sample.outcome}) {when}"

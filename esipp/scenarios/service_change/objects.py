@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
+from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS
 from esipp.checks.check import Check, checks_about, is_about
 from esipp.checks.model import OUTSIDE, Protocol, Role
 from esipp.scenarios.changing_pods import MORE_GRACE
@@ -35,18 +35,12 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
         for number, (each, target) in enumerate(TARGETS.items())
         if each in protocols
     ]
-    spec: Json = {
-        "type": event.kind.value,
-        "ipFamilyPolicy": "PreferDualStack",
-        "selector": {key: value for key, value in selector(run, event.changes[0].pods).items() if value},
-        "ports": ports,
-    }
-    policies = {"externalTrafficPolicy": event.external, "internalTrafficPolicy": event.internal}
-    spec |= {key: policy.value for key, policy in policies.items() if policy}
-    if event.unserved:
-        spec["loadBalancerClass"] = UNSERVED_CLASS
-    metadata = {"name": event.service, "labels": labels_of(run)}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    pods = {key: value for key, value in selector(run, event.changes[0].pods).items() if value}
+    internal = {"internalTrafficPolicy": event.internal.value} if event.internal else {}
+    balancer = UNSERVED_CLASS if event.unserved else ""
+    return manifests.service_over(
+        event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal
+    )
 
 
 def events_of(checks: Iterable[Check]) -> list[Event]:
