@@ -34,8 +34,9 @@ CONTROLLERS = 5.0
 PROXY_STOPPED = Disruption.PROXY_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
-LONG_IDLE = 960.0
-"""Seconds of a silence that outlives the 15 min for which IPVS knows connections by default."""
+SILENCES = (("idle", "a minute", float(MINUTE)), ("idle-3-min", "3 min", 180.0), ("idle-16-min", "16 min", 960.0))
+"""Events in which a connection is idle, and for how many seconds. A service proxy once forgot connections of pods after
+131 s; IPVS does after 15 min by default."""
 
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
@@ -156,7 +157,7 @@ EVENTS = (
             ),
             long=name != "idle",
         )
-        for name, words, seconds in (("idle", "a minute", MINUTE), ("idle-16-min", "16 min", LONG_IDLE))
+        for name, words, seconds in SILENCES
     ),
     Event(
         "affinity",
@@ -391,17 +392,16 @@ HEALTH_CHECKS = tuple(
 
 LARGE = streams.BULK_STEADY
 TCP_FAST = replace(TCP_NEW, name="tcp-fast", sent="a new TCP connection every 50 ms", every=0.05)
-TCP_IDLE, TCP_IDLE_LONG = (
+IDLE = {
     replace(
         streams.TCP_LASTING,
-        name=name,
+        name=f"tcp-{name}",
         sent=f"two requests on one TCP connection, {words} apart",
         every=seconds,
         count=2,
-    )
-    for name, words, seconds in (("tcp-idle", "a minute", float(MINUTE)), ("tcp-idle-16-min", "16 min", LONG_IDLE))
-)
-IDLE = {TCP_IDLE: "idle", TCP_IDLE_LONG: "idle-16-min"}
+    ): name
+    for name, words, seconds in SILENCES
+}
 """Streams that are silent for long, and their events."""
 
 STREAMS = (
