@@ -231,6 +231,12 @@ STALE_WITHOUT_ENDPOINTS = issue(
 )
 STALE_AFTER_RESTART = issue(_KUBERNETES, 125467, "Conntrack tables having stale entries for UDP connection")
 STALE_AFTER_FAILURE = issue(_KUBERNETES, 112604, "kube-proxy loses track of some changes if iptables-restore fails")
+HEALTH_SERVERS_LEAK = issue(
+    "projectcalico/calico",
+    8112,
+    "HealtCheck NodePort servers leak when kube-proxy gets restarted due to host IP update",
+)
+HEALTH_PORT_LEAKED = issue(_KUBERNETES, 49999, "Allocate healthcheck nodeport the same way as common nodeports")
 PORT_NOT_RELEASED = issue(_KUBERNETES, 120536, "service nodeport cannot be released promptly.")
 MARTIAN_UNDER_LOCAL = issue(
     _KUBERNETES,

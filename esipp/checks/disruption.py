@@ -53,6 +53,10 @@ class Disruption(StrEnum):
     """Every API server works for half a second and is stopped for two (SIGSTOP, SIGCONT), in turn: answers and watch
     events take seconds."""
 
+    ADDRESS_ADDED = "address-added"
+    """A node's main interface has another address of each family, in the network of the first one. The Node object does
+    not name it."""
+
 
 FEATURES = {
     Disruption.KUBE_PROXY: ("kube-proxy.pods",),
@@ -69,6 +73,7 @@ FEATURES = {
     Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
     Disruption.NODE_DELETED: ("nodes.shell",),
     Disruption.API_SLOW: ("control-plane.reachable",),
+    Disruption.ADDRESS_ADDED: ("nodes.shell",),
 }
 
 CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW})
@@ -90,6 +95,7 @@ LONGEST = {
     Disruption.CONTROLLER_STOPPED: 60.0,
     Disruption.NODE_DELETED: 39.0,
     Disruption.API_SLOW: 120.0,
+    Disruption.ADDRESS_ADDED: 120.0,
 }
 """Seconds after which a node rolls back the disruption itself: before the kubelet kills a stopped API server, before
 pods are evicted from a node that is not ready (300 s), and before those of a node without a Node object are deleted."""

@@ -19,6 +19,7 @@ from esipp.checks.disruption import ALL_NODES, LONGEST, PLACED, Disruption, Proo
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
+from esipp.disruption.addresses import AddressAdded
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, undo_all
@@ -187,6 +188,8 @@ class Disruptor:
                 return NodeDeleted(cluster, what, by, nodes, bound)
             case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK | Disruption.CONTROLLER_STOPPED:
                 return AgentDisturbed(cluster, what, by, nodes, bound)
+            case Disruption.ADDRESS_ADDED:
+                return AddressAdded(cluster, what, by, nodes, bound)
             case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
                 return OnNodes(cluster, what, by, nodes, bound)
 

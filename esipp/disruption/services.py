@@ -103,7 +103,7 @@ class OnNodes(Action):
         """
         for number, way in enumerate(self.nodes.values()):
             try:
-                shell.stop(way, self.what, self.owner, self.longest)
+                shell.stop(way, self.what, self.owner, self.longest, self._first())
             except RefusedError as refused:
                 if number == 0:
                     raise
@@ -123,6 +123,10 @@ class OnNodes(Action):
         """Wait until kubelets reach the API server, and the nodes are ready."""
         waited = max(wait_for_node(self.cluster, node) for node in self.nodes)
         return f"undone, and the node was ready after {waited:.1f} s"
+
+    def _first(self) -> str:
+        """A script that the nodes run before, for what stopping it needs; empty for none."""
+        return ""
 
     @property
     def _node(self) -> str:

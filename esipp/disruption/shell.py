@@ -33,6 +33,15 @@ _NODE = f'"{MARKS}/node.yaml"'
 _OF_THE_SERVER = r"\(creationTimestamp\|resourceVersion\|uid\)"
 STAYS = "esipp.dev/stays"
 
+_ADDRESSES = f'"{MARKS}/addresses"'
+"""What a node gets: ``192.0.2.7/32``, and from when it is stopped also for which device, a line each."""
+_TAKEN = (
+    'ip -o address show | grep -F " @/"; (echo >/dev/udp/@/9) 2>/dev/null; sleep 1.2;'
+    " ip neighbour show to @ | grep lladdr"
+)
+"""Whether the node, or another host of its network, has an address already."""
+_MISSING = 'ip -o address show | grep -vE " (tentative|dadfailed) " | grep -qF " @ " || echo missing'
+
 _WRITERS_OF_ALL = (
     f"pgrep -x {PROXY_PROCESS} | xargs -I@ find /proc/@/root/usr/sbin"
     " '(' -name nft -o -name 'xtables-*-multi' ')' -type f"
@@ -143,6 +152,16 @@ SERVICES = {
         state="the Node object is deleted",
         done="registered node {} again",
     ),
+    Disruption.ADDRESS_ADDED: Service(
+        stop=f"if cut -d/ -f1 {_ADDRESSES} | xargs -I@ bash -c '{_TAKEN}' | grep .;"
+        f" then rm {_ADDRESSES}; echo 'its other address is taken' >&2; exit 1; fi;"
+        f' sed -i "s|$| dev $({_DEVICES} | head -n 1)|" {_ADDRESSES}; xargs -L 1 -a {_ADDRESSES} ip address add',
+        go_on=f"{{ [ ! -s {_ADDRESSES} ] || xargs -L 1 -a {_ADDRESSES} ip address delete || true; }}"
+        f" && rm -f {_ADDRESSES}",
+        is_stopped=f"[ -s {_ADDRESSES} ] && ! cut -d' ' -f1 {_ADDRESSES} | xargs -I@ sh -c '{_MISSING}' | grep -q .",
+        state="the node has another address of each family",
+        done="took the other addresses from node {}",
+    ),
     Disruption.PROXY_STOPPED: _stopped(PROXY_PROCESS, "kube-proxy is stopped", "kube-proxy"),
     Disruption.CONTROLLER_STOPPED: _stopped(
         CONTROLLER_PROCESS, "the load balancer's controller is stopped", "controller of the load balancer"
@@ -158,14 +177,16 @@ SERVICES = {
 }
 
 
-def stop(way: Sequence[str], what: Disruption, owner: str, longest: float) -> None:
+def stop(way: Sequence[str], what: Disruption, owner: str, longest: float, first: str = "") -> None:
     """Set the mark and the switch, then stop the service; the switch undoes it after ``longest`` seconds.
+
+    ``first`` is run before the service is stopped, for what that needs.
 
     Raises:
         RefusedError: it is already stopped, possibly by a run. Nothing was done.
         HarnessError: it cannot be stopped; the mark may exist.
     """
-    done = run(way, stop_script(what, owner, longest))
+    done = run(way, stop_script(what, owner, longest, first))
     if done.returncode == ALREADY:
         raise RefusedError(f"{what} is already stopped there: {done.stderr.strip()}.", "run 'esipp clean'.")
     if done.returncode != 0:
@@ -205,7 +226,7 @@ def marks(way: Sequence[str]) -> dict[Disruption, str]:
     return {Disruption(name): owner for name, _, owner in lines if name in {each.value for each in SERVICES}}
 
 
-def stop_script(what: Disruption, owner: str, longest: float) -> str:
+def stop_script(what: Disruption, owner: str, longest: float, first: str = "") -> str:
     """The script that sets the mark and the switch, and then stops the service."""
     service, unit = SERVICES[what], _unit(what)
     switch = f"{service.go_on} && rm -f {_mark(what)}"
@@ -219,6 +240,7 @@ def stop_script(what: Disruption, owner: str, longest: float) -> str:
             f"  cat {_mark(what)} >&2; exit {ALREADY}",
             "fi",
             f'{timer} sh -c "{_quoted(switch)}" || {{ rm -f {_mark(what)}; exit 1; }}',
+            *([first] if first else []),
             service.stop,
         ]
     )
@@ -235,6 +257,12 @@ def undo_script(what: Disruption, owner: str) -> str:
             f"rm -f {_mark(what)}",
         ]
     )
+
+
+def note_addresses(addresses: Sequence[str]) -> str:
+    """The script that tells a node which addresses ``ADDRESS_ADDED`` gives it."""
+    lines = [f"{address}/{128 if ':' in address else 32}" for address in addresses]
+    return f"printf '%s\\n' {' '.join(lines)} >{_ADDRESSES}"
 
 
 def _unit(what: Disruption) -> str:

@@ -51,7 +51,7 @@ EXPECTED = {
     Claim.OUTLIVED: "several pods answer after the timeout",
     Claim.NO_LOSS: "no request is lost",
     Claim.LIVES: "the same pod answers on the same connection",
-    Claim.STATUS: "503 while the node's rules are out of date or the node is about to be deleted, else 200",
+    Claim.STATUS: "503 while the node has no endpoint, has old rules or is about to be deleted, else 200",
 }
 
 FAILS_IF = {
@@ -67,8 +67,8 @@ FAILS_IF = {
     "one whose kube-proxy is stopped, or a load balancer excludes a node that still serves, or gives up a VIP because "
     "its controller, the API server or another Node object is away",
     Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
-    Claim.STATUS: "a node still says 200 although its rules are out of date or it is about to be deleted, so load "
-    "balancers send requests to it; or a healthy node never says 200 again",
+    Claim.STATUS: "a node still says 200 although it has no endpoint, its rules are out of date or it is about to be "
+    "deleted, so load balancers send requests to it; or a healthy node never says 200 again",
 }
 
 
@@ -80,6 +80,12 @@ TAKEN_FOR_REQUESTS = (
 TOO_LARGE = (
     "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
 )
+
+OF_ENTRIES = {
+    At.SMALL_MTU: TOO_LARGE,
+    At.OUT: TAKEN_FOR_REQUESTS,
+    At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
+}
 
 
 def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
@@ -183,6 +189,9 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     if stream in HEALTH_CHECKS or stream in IDLE:
         yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
+    if at is At.NEW_ADDRESS:
+        yield Claim.SERVED
+        return
     if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
     if at not in MORE_NODES:
@@ -244,6 +253,8 @@ ABOUT = {
     "node-deleted": (NODES_PAGE,),
     "node-deleted-vip": (NODES_PAGE, KEP_3458),
     "api-slow": (PROGRAMMING_LATENCY,),
+    "address-added": (NODEPORT_ADDRESSES, KEP_3866),
+    "address-added-local": (API_HEALTH_PORT, HEALTH_SERVERS_LEAK),
 }
 """References of single events."""
 
@@ -298,7 +309,8 @@ def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
 
 
 MADE_SICK = {Disruption.TAINT: "the node has this taint", Disruption.PROXY_SICK: "kube-proxy cannot write its rules"}
-"""The disruptions for which a health check must say 503."""
+MADE_SICK[Disruption.ADDRESS_ADDED] = "the Service has no endpoint"
+"""The disruptions in which a health check must say 503, and why."""
 
 
 def _status(event: Event, stream: StreamKind) -> str:
@@ -336,6 +348,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
     long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
+    everywhere = ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
     deletion = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
@@ -344,11 +357,20 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
         suite=SUITE,
         references=references(event, at, stream, claim),
         features=needs(
-            "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *deletion, family=family, node=at.role
+            "vantage.outside",
+            *routed,
+            *long,
+            *sctp,
+            *vip,
+            *kube_proxy,
+            *everywhere,
+            *deletion,
+            family=family,
+            node=at.role,
         ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, COMPARED.get(stream)),
         expected=EXPECTED[claim],
-        fails_if={At.SMALL_MTU: TOO_LARGE, At.OUT: TAKEN_FOR_REQUESTS}.get(at, FAILS_IF[claim]),
+        fails_if=OF_ENTRIES.get(at, FAILS_IF[claim]),
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, at, stream, claim),
     )

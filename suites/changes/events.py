@@ -34,11 +34,13 @@ CONTROLLERS = 5.0
 PROXY_STOPPED = Disruption.PROXY_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
-LONG_IDLE = 960.0
-"""Seconds of a silence that outlives the 15 min for which IPVS knows connections by default."""
+SILENCES = (("idle", "a minute", float(MINUTE)), ("idle-3-min", "3 min", 180.0), ("idle-16-min", "16 min", 960.0))
+"""Events in which a connection is idle, and for how many seconds. A service proxy once forgot connections of pods after
+131 s; IPVS does after 15 min by default."""
 
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
+NO_OTHER_ADDRESS = closing((At.NEW_ADDRESS,), TCP, UDP)
 CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
 
 EVENTS = (
@@ -192,7 +194,7 @@ EVENTS = (
             ),
             long=name != "idle",
         )
-        for name, words, seconds in (("idle", "a minute", MINUTE), ("idle-16-min", "16 min", LONG_IDLE))
+        for name, words, seconds in SILENCES
     ),
     Event(
         "affinity",
@@ -419,6 +421,32 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
     ),
+    Event(
+        "address-added",
+        "During and after a time in which the endpoint node has another address and a Service's only endpoint is "
+        "replaced",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=NO_OTHER_ADDRESS),
+            Change(Do.SELECT, Pods.SECOND, disruption=Disruption.ADDRESS_ADDED, lasts=CONTROLLERS),
+            Change(Do.STAY, Pods.SECOND, closed=NO_OTHER_ADDRESS),
+        ),
+    ),
+    Event(
+        "address-added-local",
+        "During and after a time in which the endpoint node of a Local Service has another address and the Service "
+        "has no endpoint",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.NONE, disruption=Disruption.ADDRESS_ADDED, sick=frozenset({Health.SERVICE}),
+                lasts=CONTROLLERS,
+            ),
+            Change(Do.SELECT, Pods.SECOND),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+        unserved=True,
+    ),
 )  # fmt: skip
 
 EVERY, VARIES = 0.4, 0.15
@@ -454,17 +482,16 @@ HEALTH_CHECKS = tuple(
 
 LARGE = streams.BULK_STEADY
 TCP_FAST = replace(TCP_NEW, name="tcp-fast", sent="a new TCP connection every 50 ms", every=0.05)
-TCP_IDLE, TCP_IDLE_LONG = (
+IDLE = {
     replace(
         streams.TCP_LASTING,
-        name=name,
+        name=f"tcp-{name}",
         sent=f"two requests on one TCP connection, {words} apart",
         every=seconds,
         count=2,
-    )
-    for name, words, seconds in (("tcp-idle", "a minute", float(MINUTE)), ("tcp-idle-16-min", "16 min", LONG_IDLE))
-)
-IDLE = {TCP_IDLE: "idle", TCP_IDLE_LONG: "idle-16-min"}
+    ): name
+    for name, words, seconds in SILENCES
+}
 """Streams that are silent for long, and their events."""
 
 STREAMS = (
@@ -496,6 +523,7 @@ ENTRIES = {
     At.VIP_FROM_NODE: "the VIP from a node",
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
     At.OUT: "another node, from a pod",
+    At.NEW_ADDRESS: "the nodePort of the endpoint node, at an address that it has for a while",
 }
 """What is dialled."""
 
@@ -516,6 +544,8 @@ DIALLED = {
     "proxy-sick": (At.ENDPOINT_NODE,),
     "node-deleted": (*USUAL, *MORE_NODES),
     "api-slow": (*USUAL, At.VIP),
+    "address-added": (*USUAL, At.NEW_ADDRESS),
+    "address-added-local": (At.ENDPOINT_NODE,),
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
     **dict.fromkeys(("unwanted-node", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
@@ -535,7 +565,7 @@ OF_RARE = ("affinity-outlived", "affinity-held")
 
 OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
 
-OF_HEALTH = ("proxy-sick", "unwanted-node")
+OF_HEALTH = ("proxy-sick", "unwanted-node", "address-added-local")
 
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:
@@ -546,6 +576,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
     if at is At.CLUSTER_IP_FROM_NODE and stream is TCP_PORT:
         return "the node itself listens at some of these ports"
+    if at is At.NEW_ADDRESS and stream.reuse is not Reuse.NEW:
+        return "no flow is older than the address"
     if at is At.OUT and stream not in (UDP_NEW, UDP_SOCKET):
         return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS:
@@ -604,6 +636,8 @@ def _why_not_there(event: Event, at: At) -> str:
         return "only one event has the same nodePort for TCP and UDP"
     if at is At.OUT:
         return "one event has a Service with a nodePort for long enough"
+    if at is At.NEW_ADDRESS:
+        return "no node gets another address"
     if at is At.SMALL_MTU:
         return "what a path with a smaller MTU needs of a node does not depend on the event"
     if at is At.VIP_FROM_NODE:
@@ -620,6 +654,6 @@ def _why_not_there(event: Event, at: At) -> str:
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name in ("terminating-local", "replaced-local", "proxy-sick"):
+    if event.name in ("terminating-local", "replaced-local", "proxy-sick", "address-added-local"):
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -145,7 +145,7 @@ def check(
     wants: Want | tuple[Want, ...],
     fails_if: str,
     *references: Reference,
-    given: tuple[Taken, ...] = (),
+    given: tuple[Want, ...] = (),
     features: frozenset[str] = frozenset(),
 ) -> Check[Requests]:
     """Return one check of the answers to a chain of requests."""

@@ -173,6 +173,17 @@ def health_ports() -> Checks:
     yield check(
         "health-port.is-a-nodeport.words", EXTENDED, said, made, wants, "the message does not say why", REGISTRY
     )
+    again = create("refused", **LB, **LOCAL, healthCheckNodePort=FREE_PORT)
+    made = chain("port-of-refused", FREE, create(**LB, **CLUSTER), again, claim(FREE_PORT))
+    said = (
+        "When the API server refuses to create a Service because its name is taken, another Service can claim the "
+        "health-check node port that was requested for it"
+    )
+    yield check(
+        "health-port.of-refused", CORE, said, made, Taken("claimed", ((HEALTH_PORT, FREE_PORT),)),
+        "the API server allocates the port before it refuses the Service, and keeps it", API_HEALTH_PORT, REGISTRY,
+        HEALTH_PORT_LEAKED, given=(Refused("refused", (409,), ("AlreadyExists",)),),
+    )  # fmt: skip
     ports = [{"name": "tcp", "port": 80, "nodePort": Ref("created", HEALTH_PORT)}]
     made = chain("nodeport-of-port", create(**LB, **LOCAL), create("claimed", "heir", **NODE_PORTS, ports=ports))
     said = "The API server refuses a nodePort that is another Service's health-check node port"

@@ -93,11 +93,16 @@ class FakeServices:
         name = body["metadata"]["name"]
         body.setdefault("status", {"loadBalancer": {}})
         body["metadata"]["namespace"] = "esipp-test"
-        self.managers[name] = {"rest": set(body["spec"])}
+        sent = set(body["spec"])
         self._old_forms(body, warnings, None)
         self._default(body["spec"])
         self._allocate(body["spec"], {})
         self._check(body, None)
+        if name in self.services:
+            if "keeps-refused" in self.lies:
+                self.leaked.add(body["spec"].get("healthCheckNodePort", 0))
+            raise self._refusal(409, "AlreadyExists", f'services "{name}" already exists')
+        self.managers[name] = {"rest": sent}
         return self._store(body)
 
     def _update(self, old: Json, new: Json, how: str, warnings: Said) -> Json:

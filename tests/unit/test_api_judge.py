@@ -100,8 +100,11 @@ LIES = {
     "hands-out-twice": f"{OUT_OF_RANGE} health-port.is-a-nodeport* change.to-local.taken-port",
     "two-allocators": "health-port.is-a-nodeport*",
     "nodeports-twice": "health-port.is-no-nodeport",
-    "ignores-choice": f"{FREED} change.round-trip.same-port change.to-local.chosen-port old.*.two-ports",
+    "ignores-choice": (
+        f"{FREED} health-port.of-refused change.round-trip.same-port change.to-local.chosen-port old.*.two-ports"
+    ),
     "leaks": f"{FREED} change.round-trip.same-port",
+    "keeps-refused": "health-port.of-refused",
     "always-allocates": "allocate.off",
     "ignores-nodeports": "allocate.off.chosen",
     "takes-nodeports-away": "allocate.turned-off",

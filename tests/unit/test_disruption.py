@@ -21,7 +21,8 @@ from esipp.checks.health import Place, Situation
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import disruptor, restarts, services, shell
+from esipp.disruption import addresses, disruptor, restarts, services, shell
+from esipp.disruption.addresses import another
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
@@ -497,6 +498,30 @@ def test_a_node_drops_packets_meanwhile(what: Disruption, fake: FakeNodes, make:
     assert "the node was ready after" in proof.words
     with pytest.raises(HarnessError, match="it is not so that the node"):
         make().perform(what, "a", lambda: (control_plane.state / "rules").unlink())
+    assert control_plane.marked == {}
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [("172.18.0.3", "172.18.0.35"), ("172.18.255.200", "172.18.255.232"), ("fc00:f853::3", "fc00:f853::23")],
+)
+def test_another_address_is_in_the_same_network(own: str, other: str) -> None:
+    assert (another(own), another(other)) == (other, own)
+
+
+def test_a_node_has_another_address_meanwhile(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "USABLE", SHORT)
+    named = [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "192.0.2.2"}]
+    fake.nodes["a"]["status"]["addresses"] = named
+    seen: list[str] = []
+    proof = make().perform(Disruption.ADDRESS_ADDED, "a", lambda: seen.append(control_plane.says("addresses")))
+    assert seen == ["2: eth0    inet 192.0.2.34/32 scope global eth0"]
+    assert (control_plane.says("addresses"), control_plane.marked) == ("", {})
+    assert proof.words == "the node has another address of each family: 192.0.2.34; until the end; undone"
+    with pytest.raises(HarnessError, match="it is not so that the node has another address"):
+        make().perform(Disruption.ADDRESS_ADDED, "a", lambda: (control_plane.state / "addresses").unlink())
     assert control_plane.marked == {}
 
 

@@ -180,3 +180,47 @@ def test_a_node_that_cannot_save_its_object_is_reported(node: FakeNode) -> None:
     (node.state / "node").write_text("the server is currently unable to handle the request")
     with pytest.raises(HarnessError, match="Cannot stop node-deleted"):
         shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)
+
+
+OTHERS = ("192.0.2.252", "2001:db8::fc")
+
+
+def given(node: FakeNode) -> list[str]:
+    return [line.split()[3] for line in node.says("addresses").splitlines()]
+
+
+def test_a_node_has_other_addresses_for_a_while(node: FakeNode) -> None:
+    what, first = Disruption.ADDRESS_ADDED, shell.note_addresses(OTHERS)
+    (node.state / "addresses").write_text("2: eth0    inet 192.0.2.2/24 scope global eth0\n")
+    for undo in (
+        lambda: shell.go_on(node.way, what, "host/1"),
+        lambda: subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True),
+    ):
+        shell.stop(node.way, what, "host/1", 60, first)
+        assert given(node) == ["192.0.2.2/24", "192.0.2.252/32", "2001:db8::fc/128"]
+        assert shell.is_stopped(node.way, what)
+        assert shell.marks(node.way) == {what: "host/1"}
+        undo()
+        assert (given(node), shell.is_stopped(node.way, what), node.marked) == (["192.0.2.2/24"], False, {})
+
+
+@pytest.mark.parametrize("where", ["addresses", "neighbours"])
+def test_an_address_that_is_taken_is_left_alone(where: str, node: FakeNode) -> None:
+    taken = {
+        "addresses": "2: eth0    inet 192.0.2.252/24 scope global eth0",
+        "neighbours": "192.0.2.252 dev eth0 lladdr 02:00:00:00:00:07 STALE",
+    }
+    (node.state / where).write_text(f"{taken[where]}\n")
+    what = Disruption.ADDRESS_ADDED
+    with pytest.raises(HarnessError, match="its other address is taken"):
+        shell.stop(node.way, what, "host/1", 60, shell.note_addresses(OTHERS))
+    assert shell.go_on(node.way, what, "host/1")
+    assert (node.says(where), node.marked) == (taken[where], {})
+
+
+def test_an_address_that_is_not_usable_is_not_there(node: FakeNode) -> None:
+    what = Disruption.ADDRESS_ADDED
+    shell.stop(node.way, what, "host/1", 60, shell.note_addresses(OTHERS))
+    lines = node.says("addresses")
+    (node.state / "addresses").write_text(lines.replace("global eth0", "global tentative eth0", 1))
+    assert not shell.is_stopped(node.way, what)

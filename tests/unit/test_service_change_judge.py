@@ -18,7 +18,7 @@ from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import COMPARED, ENTRIES, EVENTS, STREAMS, why_not
 from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
 
-NOT_PRETENDED = ("idle", "idle-16-min", "scaled-to-fifty")
+NOT_PRETENDED = ("idle", "idle-3-min", "idle-16-min", "scaled-to-fifty")
 """Events that the pretended cluster does not know, nor what leaves a pod from a Service's nodePort."""
 
 CHECKS = [

@@ -20,6 +20,7 @@ from esipp.checks.timing import PROMPT
 from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.cluster.pods import is_ready, say_pod
+from esipp.disruption.addresses import another
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import by_family
@@ -398,7 +399,8 @@ class Driver:
         if family not in node.internal:
             return f"node {node.name} has no {family} address"
         number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
-        return Target(node.internal[family], number)
+        own = node.internal[family]
+        return Target(another(own) if at is At.NEW_ADDRESS else own, number)
 
     def _health(self, health: Health, node: Target) -> Target:
         port = PROXY_PORT if health is Health.PROXY else int(self._spec["healthCheckNodePort"])

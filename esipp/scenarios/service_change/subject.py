@@ -42,6 +42,7 @@ class At(StrEnum):
     ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client whose answers pass a route with a
     smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod dials the control listener of another
     node, from the source port that is the Service's nodePort.
+    ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -56,6 +57,7 @@ class At(StrEnum):
     VIP_FROM_NODE = "vip-from-bare-node"
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
+    NEW_ADDRESS = "new-address-of-endpoint-node"
 
     @property
     def is_vip(self) -> bool:
@@ -70,8 +72,10 @@ class At(StrEnum):
     @property
     def role(self) -> Role | None:
         """Return the node whose nodePort is dialled; None for any other address."""
-        if self in (At.SHARED_PORT, At.SMALL_MTU):
-            return Role.ENDPOINT_NODE if self is At.SHARED_PORT else Role.BARE_NODE
+        if self in (At.SHARED_PORT, At.NEW_ADDRESS):
+            return Role.ENDPOINT_NODE
+        if self is At.SMALL_MTU:
+            return Role.BARE_NODE
         return None if self.is_vip or self.is_cluster_ip or self is At.OUT else Role(self.value)
 
     @property
@@ -163,6 +167,7 @@ DURING = {
     Disruption.CONTROLLER_STOPPED: "the controller of its load balancer is stopped",
     Disruption.NODE_DELETED: "a Node object is deleted",
     Disruption.API_SLOW: "the API server takes seconds for an answer",
+    Disruption.ADDRESS_ADDED: "a node has another address",
 }
 
 

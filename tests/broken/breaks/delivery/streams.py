@@ -9,16 +9,18 @@ from esipp.base.labels import RUN_LABEL
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
+from esipp.judging.topology import family_of
 from esipp.probing.traffic import FIRST_PORT, LAST_PORT
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_PORT, STORM, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions, no_check
-from tests.broken.matching import AT_THE_NODE, DROP
+from tests.broken.matching import AT_THE_NODE, DROP, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
 from tests.broken.policy_changes import in_own_rules, set_up_run
 from tests.broken.shells import shell
 
 LOCAL, CLUSTER = Way(NODEPORT, TrafficPolicy.LOCAL), Way(NODEPORT, TrafficPolicy.CLUSTER)
+OWN_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
 KEPT, STEADY = (UDP_SOCKET, UDP_ONE_WAY), (UDP_SOCKET, UDP_ONE_WAY, UDP_NEW)
 QUIET, DELETED = f"continuity.{Phase.QUIET.value}.", f"continuity.{Phase.DELETED.value}."
 
@@ -146,14 +148,31 @@ def on_large_packets(
     return apply
 
 
+TAKEN = ("--sport", f"{FIRST_PORT}:{LAST_PORT}")
+"""Source ports that connections on other ways have, too."""
+
+
 def losing_taken_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
     """The endpoint node loses connections from source ports that connections on other ways have, too."""
 
     def rules(live: Live) -> list[Rule]:
         port = live.service(service_name(LOCAL))["spec"]["ports"][0]["nodePort"]
-        taken = ("--sport", f"{FIRST_PORT}:{LAST_PORT}")
-        words = ("--protocol", "tcp", "--dport", str(port), *taken, *AT_THE_NODE, *DROP)
+        words = ("--protocol", "tcp", "--dport", str(port), *TAKEN, *AT_THE_NODE, *DROP)
         return [Rule(family, "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],), "mangle") for family in Family]
+
+    return nodes.live(rules)
+
+
+def losing_taken_ports_at_a_vip(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Nodes lose connections to a VIP from source ports that connections to another VIP of the same pods have, too."""
+
+    def rules(live: Live) -> list[Rule]:
+        service = live.service(service_name(OWN_VIP))
+        (port,) = service["spec"]["ports"]
+        return [
+            Rule(family_of(vip), "PREROUTING", (*to_port(port), "--destination", vip, *TAKEN, *DROP), (), "mangle")
+            for vip in vips(service)
+        ]
 
     return nodes.live(rules)
 
@@ -232,6 +251,20 @@ BREAKS = (
         losing_taken_ports,
         lambda check: (
             stream_of(check, ONE_PORT.name, STORM.name) and is_about(check, Continuity) and check.subject.way == LOCAL
+        ),
+        names="from other ports were answered",
+        may=by_chance,
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "source-ports-of-another-vip-dropped",
+        Group.DELIVERY,
+        "nodes drop connections to a VIP from source ports that connections to another VIP of the same pods have",
+        RunOptions(("continuity",), (QUIET,)),
+        losing_taken_ports_at_a_vip,
+        lambda check: (
+            stream_of(check, ONE_PORT.name) and is_about(check, Continuity) and check.subject.way == OWN_VIP
         ),
         names="from other ports were answered",
         may=by_chance,
