@@ -363,7 +363,7 @@ def role_of(settings: Mapping[str, Any]) -> str:
 
 
 def _features(
-    nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None, seed: int
+    nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None, seed: int = 0
 ) -> dict[str, Feature]:
     playing = [nodes[name] for name in roles.values()]
     features = {}
