@@ -268,22 +268,25 @@ def is_ready(item: Mapping[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str) -> str | None:
-    """The first node with a mark that can run our pods and has no role of its own yet.
+def marked(nodes: Iterable[Node], roles: Mapping[Role, str], mark: str, seed: int = 0) -> str | None:
+    """A node with a mark that can run our pods and has no other role: the one that has this role, or one by the seed.
 
-    It has addresses of all families of the nodes with a role: every check of a family asks every role.
+    It has addresses of all families of the nodes with a role: every check of a family asks every role. Seeds that
+    follow each other take one node after the other, by name.
     """
+    if mark == Role.CONTROL_PLANE and Role.CONTROL_PLANE in roles:
+        return roles[Role.CONTROL_PLANE]
     playing = {node for role, node in roles.items() if role is not Role.CONTROL_PLANE}
     there = [node for node in nodes if node.usable and node.chosen]
     families = {family for node in there if node.name in playing for family in node.internal}
     others = (node for node in there if mark in node.marks and node.name not in playing)
     fit = sorted(node.name for node in others if families <= node.internal.keys())
-    return fit[0] if fit else None
+    return fit[seed % len(fit)] if fit else None
 
 
-def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str]) -> dict[Role, str]:
-    """The roles, with that of the control plane if a node can take it."""
-    found = marked(nodes, roles, Role.CONTROL_PLANE.value)
+def with_control_plane(nodes: Iterable[Node], roles: Mapping[Role, str], seed: int = 0) -> dict[Role, str]:
+    """The roles, with that of the control plane if a node can take it; of several, the seed chooses one."""
+    found = marked(nodes, roles, Role.CONTROL_PLANE.value, seed)
     return {**roles, **({Role.CONTROL_PLANE: found} if found else {})}
 
 

@@ -150,7 +150,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
         facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
         decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
-    features = _features(nodes, roles, services)
+    features = _features(nodes, roles, services, settings.seed)
     families = [family for family in Family if features[f"family.{family.value.lower()}"].present]
     features |= outside_clients.features(outside.places, outside.described.values(), families, outside.tools)
     features |= _of_a_pod(settings, features)
@@ -203,7 +203,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     if not features[HOST_NETWORK].present:  # then there are no root privileges and no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
     features |= version_features(version, all_checks())
-    chosen = sample(nodes.values(), with_control_plane(nodes.values(), roles), settings.sample_nodes, settings.seed)
+    playing = with_control_plane(nodes.values(), roles, settings.seed)
+    chosen = sample(nodes.values(), playing, settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
     steering = steering_of(balancer.profiles, reference_settings, settings.bound)
     return Findings(
@@ -346,7 +347,9 @@ def role_of(settings: Mapping[str, Any]) -> str:
     return "own" if settings.get(DEFAULT) else "instrument"
 
 
-def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None) -> dict[str, Feature]:
+def _features(
+    nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None, seed: int = 0
+) -> dict[str, Feature]:
     playing = [nodes[name] for name in roles.values()]
     features = {}
     for family in Family:
@@ -369,7 +372,7 @@ def _features(nodes: Mapping[str, Node], roles: Mapping[Role, str], services: se
     number = len({node.name for node in nodes.values() if node.usable and node.chosen})
     features["nodes.four"] = Feature(number > 3, f"{counted(number, 'node')} can run our pods")
     for mark in MARKS:
-        found = marked(nodes.values(), roles, mark)
+        found = marked(nodes.values(), roles, mark, seed if mark == Role.CONTROL_PLANE else 0)
         none = f"no node without another role has the label {MARKS[mark]}"
         why = f"{found} has the label {MARKS[mark]}" if found else none
         features[f"nodes.{mark.removesuffix('-node')}"] = Feature(found is not None, why)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from esipp.checks.model import Family
-from tests.echoserver.namespaces import Namespace, end_within, ip
+from tests.echoserver.namespaces import Namespace, end_within, ip, rules
 from tests.hosts.sshd import BARE, KEY, OTHER, Sshd, prepare
 
 EAST, WEST = "east-7.example.net", "west-7.example.net"
@@ -61,6 +61,25 @@ class Host:
         finally:
             for each in added:
                 self.namespace.ip("route", "del", "unreachable", each)
+
+    @contextlib.contextmanager
+    def behind_nat(self, own: Mapping[Family, str]) -> Iterator[None]:
+        """Its sockets have these addresses for a while, and its packets leave with its usual ones."""
+        with contextlib.ExitStack() as stack:
+            for family, address in own.items():
+                six = family is Family.IPV6
+                flag, length = ("-6", 128) if six else ("-4", 32)
+                shown = self.namespace.shows(flag, "route", "show", "dev", "eth0", "proto", "kernel")
+                subnet = next(line.split()[0] for line in shown.splitlines() if not line.startswith("fe80"))
+                self.namespace.add_address(address, length, "lo")
+                stack.callback(self.namespace.ip, "addr", "del", f"{address}/{length}", "dev", "lo")
+                for half in ipaddress.ip_network(subnet).subnets():  # they precede the route of the whole subnet
+                    route = (str(half), "dev", "eth0", "src", address)
+                    self.namespace.ip(flag, "route", "add", *route)
+                    stack.callback(self.namespace.ip, flag, "route", "del", *route)
+                rule = f"nat POSTROUTING -s {address} -o eth0 -j SNAT --to-source {self.addresses[family]}"
+                stack.enter_context(rules(self.namespace, family.value.lower(), rule))
+            yield
 
 
 @dataclass(frozen=True)

@@ -169,3 +169,42 @@ def test_checks_of_a_host_without_a_route_to_the_nodes_are_unsupported(kind: Kin
         assert said in ended.run.verdicts[check].reason
     assert left_on(kind.hosts.west) == []
     assert kind.namespaces() == []
+
+
+OWN = {Family.IPV4: "198.18.77.7", Family.IPV6: "2001:2:0:77::7"}
+"""The addresses of a host's sockets behind NAT; nothing routes to them."""
+
+
+@pytest.mark.parametrize(("beside", "finding"), [("", "given"), (",docker:kind", "nat")])
+def test_a_host_behind_nat_that_reaches_no_node_is_seen_by_the_address_that_is_given(
+    kind: Kind, tmp_path: Path, beside: str, finding: str
+) -> None:
+    west = kind.hosts.west
+    shown = {family: west.addresses[family] for family in kind.families}
+    given = "+".join(shown.values())
+    nodes = [address for own in kind.nodes.values() for address in own.values()]
+    vips = [f"loadbalancer.local.{protocol}.{family.value.lower()}.{OUTSIDE_1}-to-vip"
+            for family in shown for protocol in ("tcp", "udp")]  # fmt: skip
+    at_nodes = {family: local(family, OUTSIDE_1)[0] for family in shown}
+    with west.behind_nat({family: OWN[family] for family in shown}), west.cut_off_from(nodes):
+        ended = kind.run(tmp_path / "run", "--outside", f"ssh:{WEST}={given}{beside}", *vips, *at_nodes.values())
+    assert ended.code == ExitCode.CONFORMANT, ended.text[-4000:]
+    assert wrong(ended, *HEARD, Status.UNSUPPORTED) == []
+    for family, address in shown.items():
+        assert ended.run.facts[f"vantage.{OUTSIDE_1}.{family.value.lower()}"].value == f"{finding}: {address}"
+        assert ended.run.verdicts[at_nodes[family]].status is Status.UNSUPPORTED
+        assert f"vantage.outside.nodes.{family.value.lower()}" in ended.run.verdicts[at_nodes[family]].reason
+    for check in vips:
+        assert ended.run.verdicts[check].status is Status.PASS, check
+        assert seen(ended, check) <= set(shown.values()), "the NAT's address, and not that of the host's sockets"
+    assert left_on(west) == []
+    assert kind.namespaces() == []
+
+
+def test_a_wrong_address_of_this_machine_is_not_believed(kind: Kind, tmp_path: Path) -> None:
+    family = kind.families[0]
+    wrong_one = {Family.IPV4: "203.0.113.9", Family.IPV6: "2001:db8::9"}[family]
+    check = local(family, OUTSIDE_1)[0]
+    ended = kind.run(tmp_path / "run", "--outside", f"machine={wrong_one}", check)
+    assert ended.run.verdicts[check].status is Status.UNSUPPORTED
+    assert f"--outside says that {OUTSIDE_1} is seen as {wrong_one}, but " in ended.run.verdicts[check].reason

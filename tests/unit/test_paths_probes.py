@@ -106,13 +106,24 @@ def test_a_path_that_must_be_silent_is_no_control_of_another_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paths", "samples", "sampled"),
-    [(1400, 40, 7), (5000, 40, 4), (100, 40, 40), (100, 200, 100), (3, 2, 2), (0, 9, 9)],
+    ("paths", "samples", "idle", "sampled"),
+    [
+        (1400, 40, 2.0, 7),
+        (1400, 40, 1.2, 4),
+        (1400, 40, 0.0, 4),
+        (1400, 200, 3.9, 13),
+        (1400, 200, 64.0, 14),
+        (5000, 40, 2.0, 4),
+        (100, 40, 2.0, 40),
+        (100, 200, 2.0, 100),
+        (3, 2, 2.0, 2),
+        (0, 9, 2.0, 9),
+    ],
 )
 def test_packets_witness_some_connections_of_each_path_and_more_where_there_are_few_paths(
-    paths: int, samples: int, sampled: int
+    paths: int, samples: int, idle: float, sampled: int
 ) -> None:
-    assert sampled_of(paths, samples) == sampled
+    assert sampled_of(paths, samples, idle) == sampled
 
 
 def test_the_first_answers_of_a_path_are_kept_equal_ones_together() -> None:

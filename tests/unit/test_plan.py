@@ -33,8 +33,8 @@ def of(name: str, checks: list[Check] | None = None, **more: object) -> Plan:
     return plan(replace(Asked(named(name), CHECKS if checks is None else checks), **more))  # type: ignore[arg-type]
 
 
-def suite(name: str) -> list[Check]:
-    return [check for check in CHECKS if check.suite == name]
+def suite(*names: str) -> list[Check]:
+    return [check for check in CHECKS if check.suite in names]
 
 
 def predicted(made: Plan, outcome: Outcome) -> dict[str, list[Check]]:
@@ -104,14 +104,30 @@ def test_what_a_covering_design_saves_is_reported() -> None:
     (each,) = made.designs.values()
     assert 0 < 10 * each.asked.connections < each.product.connections
     assert each.asked.seconds < each.product.seconds
-    words = f"vantages: {each.asked.connections:,} connections in about {each.asked.seconds:.0f} s; the full product"
+    asked = each.asked
+    words = f"it adds {asked.connections:,} connections on {asked.paths} paths, in about {asked.seconds:.0f} s"
     assert words in " ".join(text(made).split())
+
+
+def test_a_design_adds_only_what_other_checks_do_not_make_anyway() -> None:
+    alone, beside = (of("metallb-l2", suite(*names)).designs["vantages"] for names in
+                     (("vantages",), ("source_ip", "interoperability", "vantages")))  # fmt: skip
+    assert beside.asked.connections == beside.asked.paths * 200 < alone.asked.connections
+    assert 0 < beside.asked.seconds < alone.asked.seconds
+    assert beside.product.paths < alone.product.paths
+    assert beside.design.without.rows != ()
+    assert alone.design.without.rows == ()
 
 
 def test_what_a_covering_design_does_not_ask_is_named() -> None:
     made = of("metallb-l2", suite("vantages"), families=BOTH)
     (each,) = made.designs.values()
-    assert "vantages: no path has client outside-routed or outside-nat" in text(made)
+    said = "vantages: no path has client outside-nat; needs vantage.outside.nat: esipp puts a client behind a router"
+    assert said in " ".join(text(made).split())
+    seconds = "vantages: no path has entry second-address; nodes usually have one address per family"
+    assert seconds in " ".join(text(made).split())
+    assert as_json(made)["designs"]["vantages"]["not_asked"] == list(each.not_asked)
+    assert len(as_json(made)["designs"]["vantages"]["impossible"]) == 8
     assert as_json(made)["designs"]["vantages"]["without"] == each.design.missing
     assert {"client": "outside-nat", "entry": "vip"} in each.design.missing
     held, all_of = each.design.share(PAIRS)

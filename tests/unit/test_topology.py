@@ -7,7 +7,17 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import BACKENDS, AddressClass, Backends, Family, Role, backends_of
-from esipp.judging.topology import EXCLUDED, Node, cast_roles, family_of, parse_address, read_node, without_shared
+from esipp.judging.topology import (
+    EXCLUDED,
+    Node,
+    cast_roles,
+    family_of,
+    marked,
+    parse_address,
+    read_node,
+    with_control_plane,
+    without_shared,
+)
 from esipp.testbed.clients import second_addresses, tell_apart
 from tests.unit.world import BACKEND_ADDRESSES, CHECKS, NODES, by_id, topology
 
@@ -169,6 +179,17 @@ def test_a_node_excluded_from_load_balancers_has_no_endpoint_role_while_another_
     nodes[0] = replace(nodes[0], marks=frozenset({EXCLUDED}))
     assert {cast_roles(nodes, seed)[Role.OTHER_NODE] for seed in range(24)} == {NODES[0]}
     assert {cast_roles(nodes[:2], seed)[Role.ENDPOINT_NODE] for seed in range(24)} == {NODES[1]}
+
+
+def test_the_control_plane_is_another_node_by_another_seed_and_then_stays() -> None:
+    names = [*NODES[:3], "cp-1", "cp-2", "cp-3"]
+    nodes = [read_node(node(name)) for name in names]
+    nodes[3:] = [replace(each, marks=frozenset({"control-plane"}), schedulable=False) for each in nodes[3:]]
+    roles = cast_roles(nodes)
+    cast = [with_control_plane(nodes, roles, seed) for seed in range(4)]
+    assert [each[Role.CONTROL_PLANE] for each in cast] == ["cp-1", "cp-2", "cp-3", "cp-1"]
+    assert marked(nodes, cast[1], "control-plane") == "cp-2", "whoever asks later, without the seed, gets the same node"
+    assert with_control_plane(nodes[:3], roles, 1) == roles
 
 
 def test_two_nodes_are_enough_and_one_is_not() -> None:

@@ -107,7 +107,7 @@ def examine_cluster(
     if raw:
         there = read_nodes(raw, settings)
         cast = report.must("nodes", lambda: check_nodes(raw, settings))
-        parts = with_control_plane(there.values(), cast[1]) if cast else {}
+        parts = with_control_plane(there.values(), cast[1], settings.seed) if cast else {}
         chosen = sample(there.values(), parts, settings.sample_nodes, settings.seed)
         said_of.append(nodes.of_nodes(raw, cast[1] if cast else {}, settings.customisation, chosen))
         if settings.image:
@@ -172,7 +172,7 @@ def _found(report: Report, found: Findings, settings: Settings) -> None:
 
 def _work(report: Report, found: Findings, settings: Settings, checks: Sequence[Check]) -> None:
     """Determine which checks would run, what they create, and how long they take."""
-    roles = with_control_plane(found.nodes.values(), found.roles)
+    roles = with_control_plane(found.nodes.values(), found.roles, settings.seed)
     ground = Ground(RUN, settings.image or "image", found.nodes, roles, found.features, sampled=found.sample.nodes)
     detected = found.balancer
     work = work_of(

@@ -102,7 +102,7 @@ def imagine(asked: Asked) -> Imagined:
         asked_version(asked.version)
     features |= version_features(version, asked.checks)
     assumed = tuple(name for name, feature in features.items() if feature.why == ASSUMED and name in names)
-    return Imagined(nodes, with_control_plane(nodes.values(), roles), features, assumed)
+    return Imagined(nodes, with_control_plane(nodes.values(), roles, asked.seed or 0), features, assumed)
 
 
 def _managed(profile: LoadBalancer) -> bool:

@@ -49,12 +49,9 @@ def _plan(made: Plan) -> Iterator[Pair]:
         sources = ", ".join(f"{source.text} ({source.grade.value})" for source in each.sources)
         yield "internal", f"load balancers, by {each.key}={each.value}: {sources}"
     for suite, design in made.designs.items():
-        yield "design", f"{suite}: {design.design.words}"
-        yield from (("", f"{suite}: {words}") for words in design.design.not_asked())
-        yield (
-            "",
-            f"{suite}: {_cost_of(design.asked)}; the full product {_cost_of(design.product)}, as runs of their own",
-        )
+        words = (design.design.words, *design.not_asked, *design.design.cannot_be())
+        yield from (("" if number else "design", f"{suite}: {each}") for number, each in enumerate(words))
+        yield "", f"{suite}: it adds {_cost_of(design.asked)}; the full product would add {_cost_of(design.product)}"
     if made.sample.nodes:
         yield "agents", _agents(made)
     yield from events(made)
@@ -69,7 +66,7 @@ def _plan(made: Plan) -> Iterator[Pair]:
 
 
 def _cost_of(cost: Cost) -> str:
-    return f"{cost.connections:,} connections in about {minutes(cost.seconds)}"
+    return f"{cost.connections:,} connections on {cost.paths:,} paths, in about {minutes(cost.seconds)}"
 
 
 def _cost(cost: ProfileCost) -> str:
@@ -217,7 +214,12 @@ def work_as_json(made: Work, command: str = CLEAN) -> Json:
                 "paths": [len(each.design.rows), len(each.design.product)],
                 "pairs": list(each.design.share(PAIRS)),
                 "threes": list(each.design.share(THREES)),
+                "own_paths": len(each.design.own),
+                "pairs_of_others": each.design.without.share(PAIRS)[0],
+                "threes_of_others": each.design.without.share(THREES)[0],
                 "without": each.design.missing,
+                "not_asked": list(each.not_asked),
+                "impossible": [{"pair": pair, "why": why} for pair, why in each.design.never],
                 "connections": [each.asked.connections, each.product.connections],
                 "seconds": [round(each.asked.seconds), round(each.product.seconds)],
             }

@@ -1,8 +1,9 @@
 """The plan of a run: the checks that would run, the objects they create, and how long it takes. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 from esipp.app.plan.assumed_cluster import Asked, imagine
@@ -79,19 +80,24 @@ class Part:
 
 @dataclass(frozen=True)
 class Cost:
-    """The connections that checks make, with their controls, and the seconds of a run of them alone."""
+    """What checks add to a run of the others: paths with their controls, connections on these, and seconds."""
 
+    paths: int
     connections: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class DesignCost:
-    """A covering design as far as it would be asked, what it costs, and what its full product would cost."""
+    """A covering design as far as it would be asked, what it adds to a run, and what its full product would add.
+
+    ``not_asked`` says which values and pairs no path has, with the reason if all their paths share one.
+    """
 
     design: Design
     asked: Cost
     product: Cost
+    not_asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,14 +236,41 @@ def _designs(checks: Iterable[Check], able: Iterable[Check], ground: Ground, sam
     """The designs of the selected suites, with the paths that would be asked, and their cost on this cluster."""
     suites = {check.suite for check in checks}
     asked = {path for check in able for path in check.subject.judged}
+    found = {}
+    for suite, whole in designs().items():
+        if suite in suites:
+            rest = [check for check in able if check.suite != suite]
+            found[suite] = _design_cost(whole.only(asked), rest, ground, samples)
+    return found
 
-    def cost(design: Design, rows: Iterable[Any]) -> Cost:
-        made = [check for row in rows for check in design.checks(row) if not missing_features(check, ground.features)]
-        paths = {path for check in made for path in check.subject.paths}
-        return Cost(samples * len(paths), sum(expected(made, samples, 0).values()))
 
-    found = {suite: design.only(asked) for suite, design in designs().items() if suite in suites}
-    return {suite: DesignCost(each, cost(each, each.rows), cost(each, each.product)) for suite, each in found.items()}
+@cache
+def _checks_of_product(product: tuple[Any, ...], checks: Callable[[Any], Iterable[Check]]) -> dict[Any, list[Check]]:
+    """The checks of each row of a design; they are the same in every plan."""
+    return {row: list(checks(row)) for row in product}
+
+
+def _design_cost(design: Design, rest: Sequence[Check], ground: Ground, samples: int) -> DesignCost:
+    """The cost of a design in a run that has the rest of the checks anyway."""
+    checks = _checks_of_product(design.product, design.checks)
+    missing = {check.id: missing_features(check, ground.features) for each in checks.values() for check in each}
+    there = {path for check in rest for path in check.subject.paths}
+    before = sum(expected(rest, samples, 0).values()) if rest else 0.0
+
+    def cost(rows: Iterable[Any]) -> Cost:
+        made = [check for row in rows for check in checks[row] if not missing[check.id]]
+        added = len({path for check in made for path in check.subject.paths} - there)
+        return Cost(added, samples * added, sum(expected([*rest, *made], samples, 0).values()) - before)
+
+    def why(rows: Sequence[Any]) -> str:
+        lacking = [missing[check.id] for row in rows for check in checks[row]]
+        needs = ({f"needs {name}: {each.why}" for name, each in found.items()} for found in lacking)
+        whys = ({each.why for each in found.values()} for found in lacking)  # a feature of each family has its own name
+        return next(iter(sorted(set.intersection(*needs)) or sorted(set.intersection(*whys))), "")
+
+    others = set(design.without.rows)
+    every = cost(row for row in design.product if row not in others)
+    return DesignCost(design, cost(design.own), every, tuple(design.not_asked(why)))
 
 
 # ------------------------------------------------------------------------------------------------------- what is made

@@ -18,6 +18,7 @@ from esipp.checks.check import Level
 from esipp.checks.model import NO_ANSWER, Client, EntryKind, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
+from esipp.packets.tap import MOST_PACKETS
 from esipp.probing.jobs import Job, job_on
 from esipp.probing.prober import Prober, ProberLostError
 from esipp.scenarios.paths.evidence import FirstAnswers, Stall, Wait
@@ -43,9 +44,17 @@ SAMPLED = 4
 """The fewest connections of a path that are kept whole and looked for among the packets, so that these are of every
 client, node and entry."""
 
-MOST_SAMPLED = 10_000
-"""The most connections of all paths that are, if their paths have more than the fewest. Reading captures takes a second
-for every 6,000 of them, at 30,000 packets a second, and the ledger has 1.6 kB for each."""
+SAMPLED_PER_CORE = 5_000
+"""The connections of all paths that are, for each idle core of this machine, if their paths have more than the fewest.
+Reading captures takes a second for every 6,000 of them, at 30,000 packets a second, and the ledger has 1.6 kB for
+each."""
+
+PACKETS_EACH = 5
+"""The packets that a capture has of a connection."""
+
+MOST_SAMPLED = MOST_PACKETS // PACKETS_EACH // 2
+"""The most connections that are, however many cores there are: all may go through one node, whose tap ends after so
+many packets. Half of them are left to controls and to packets that are sent again."""
 
 JOBS_AT_ONCE = 12
 """The most jobs of a client in flight on answering paths; jobs on silent paths run all at once."""
@@ -85,9 +94,18 @@ class Plan:
         return None if self.seed is None else zlib.crc32(f"{self.seed} {client.name}".encode())
 
 
-def sampled_of(paths: int, samples: int) -> int:
-    """The number of connections of each of so many paths that packets witness, of so many that are made."""
-    return min(samples, max(SAMPLED, MOST_SAMPLED // max(paths, 1)))
+def sampled_of(paths: int, samples: int, idle: float) -> int:
+    """The number of connections of each path that packets witness: as many as this machine bears.
+
+    Each path has some, so they are of every client, node and entry.
+
+    Args:
+        paths: the number of paths.
+        samples: the connections that are made on each.
+        idle: the idle cores of this machine.
+    """
+    bears = min(int(SAMPLED_PER_CORE * idle), MOST_SAMPLED)
+    return min(samples, max(SAMPLED, bears // max(paths, 1)))
 
 
 def plan(

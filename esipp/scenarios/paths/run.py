@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from esipp.base.cores import idle_cores
+from esipp.checks.catalog import designs
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Tracked, Witness
 from esipp.checks.path import OnPath, PathCheck
 from esipp.judging.topology import Topology
 from esipp.judging.witnesses import NOTHING_TRACKED
 from esipp.ledger.codec import record_of
+from esipp.ledger.run import Run
 from esipp.packets.tracking import Reader, Tracking, reachable
 from esipp.preflight.facts import listener_facts
 from esipp.scenarios.balancer_facts import observed_behaviour, steering
@@ -46,6 +49,7 @@ def observe(context: Context) -> Evidence:
     run, testbed, findings = context.run, context.testbed, context.findings
     topology = context.topology
     path_checks = [as_asked(check, topology) for check in context.asked(OnPath)]
+    _say_share(run, path_checks)
     taken = Taken()
     for number, names in enumerate(testbed.batches.windows):
         if testbed.batches.limited:
@@ -125,7 +129,10 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         run.say(f"settle: {settled}; esipp judges the current state")
     samples, lost = run.settings.samples, settling.lost
     targets = [path for path in todo.targets if path.client not in lost]
-    sampled = sampled_of(len(targets), samples)
+    idle, cores = idle_cores()
+    sampled = sampled_of(len(targets), samples, idle)
+    said = f"{idle:.1f} of {cores} cores of this machine were idle"
+    run.fact("paths.sampled", f"{sampled} of {samples} connections of each of {len(targets)} paths", said)
     seen: dict[Path, list[Observation]] = {}
     looking = run.phase("observe", f"{len(targets)} paths, {samples} connections each")
     timed = asks_for_moments(path_checks, findings.facts)
@@ -178,6 +185,16 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
         taken.witness(watch, witnesses, blind)
     taken.steers += steers.made
     taken.clocks |= clocks
+
+
+def _say_share(run: Run, path_checks: Sequence[PathCheck]) -> None:
+    """Record how much of the full product of each covering design this run asks, and what it does not ask."""
+    paths = {check.subject.path for check in path_checks}
+    for suite, whole in designs().items():
+        asked = whole.only(paths)
+        if asked.own:
+            left_out = "; ".join(asked.not_asked()) or "every possible pair has a path"
+            run.fact(f"paths.design.{suite}", asked.words, left_out)
 
 
 def _direct(path_checks: Sequence[PathCheck], clients: Clients) -> list[Path]:

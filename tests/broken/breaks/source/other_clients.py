@@ -11,7 +11,7 @@ from esipp.checks.connections import Aspect, OnConnections
 from esipp.checks.model import Client, Protocol
 from esipp.checks.path import PathCheck
 from esipp.judging.topology import family_of
-from suites.clients import OUTSIDE_NAT, OUTSIDE_ROUTED, SECOND_POD_ON_OTHER_NODE
+from suites.clients import OUTSIDE_NAT, OUTSIDE_ROUTED, POD_ON_BARE_NODE, SECOND_POD_ON_OTHER_NODE
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
 from tests.broken.breaks.delivery.connections import first_flows_rewritten
 from tests.broken.breaks.delivery.connections import of as of_connections
@@ -55,17 +55,19 @@ def masquerading_nat(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(rules)
 
 
-def masquerading_one_pod(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """Every node, of what the second of two pods on a node sends by a Service."""
+def masquerading_one_pod(
+    nodes: Nodes, client: Client = SECOND_POD_ON_OTHER_NODE, *match: str
+) -> AbstractContextManager[Placed]:
+    """Every node, of what one pod, by default the second of two on a node, sends by a Service."""
 
     def rules(live: Live) -> list[Rule]:
-        pods = [pod for pod in live.pods if pod["metadata"]["name"] == SECOND_POD_ON_OTHER_NODE.name]
+        pods = [pod for pod in live.pods if pod["metadata"]["name"] == client.name]
         own = grouped(address["ip"] for pod in pods for address in pod["status"]["podIPs"])
         return [
             Rule(
                 family,
                 "POSTROUTING",
-                ("--source", address, "--destination", nodes.pod_cidrs[family], *SENT_ON_HERE, *MASQUERADE),
+                ("--source", address, "--destination", nodes.pod_cidrs[family], *match, *SENT_ON_HERE, *MASQUERADE),
             )
             for family, addresses in own.items()
             for address in addresses
@@ -81,6 +83,16 @@ def of(client: Client) -> Callable[[PathCheck], bool]:
 
 def of_the_pod(check: PathCheck) -> bool:
     return check.subject.path.client == SECOND_POD_ON_OTHER_NODE and check.subject.accept == CLIENT
+
+
+def masquerading_sctp_at_the_bare_node(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """Every node, of what the pod on the bare node sends by a Service over SCTP."""
+    return masquerading_one_pod(nodes, POD_ON_BARE_NODE, "--protocol", "sctp")
+
+
+def of_sctp_at_the_bare_node(check: PathCheck) -> bool:
+    path = check.subject.path
+    return (path.client, path.protocol, check.subject.accept) == (POD_ON_BARE_NODE, Protocol.SCTP, CLIENT)
 
 
 def together(check: Check) -> bool:
@@ -132,6 +144,18 @@ BREAKS = (
         OURS,
         masquerading_one_pod,
         path_checks(of_the_pod),
+        names=NAMES_THE_NODE + "|masquerades traffic",
+        unsure=together,
+        scoped=True,
+    ),
+    Break(
+        "source-rewritten-sctp-at-bare-node",
+        Group.SOURCE,
+        "every node masquerades SCTP of the pod on the node without local endpoints, if it goes by a Service: a pair "
+        "that only the covering design asks",
+        OURS,
+        masquerading_sctp_at_the_bare_node,
+        path_checks(of_sctp_at_the_bare_node),
         names=NAMES_THE_NODE + "|masquerades traffic",
         unsure=together,
         scoped=True,
