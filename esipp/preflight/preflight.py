@@ -184,6 +184,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features[HOST_NETWORK] = host_network_feature(cluster) if _places_agents(version) else NO_AGENTS
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
+    features[network_policies.FEATURE] = network_policies.feature(cluster)
     proxy = facts["service-proxy"]
     features["service-proxy.kube-proxy"] = Feature(proxy == "kube-proxy", f"{proxy} ({decided['service-proxy']})")
     if policies := network_policies.beyond_us(cluster):

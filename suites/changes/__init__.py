@@ -1,7 +1,7 @@
 """Changes: Services and their pods change while clients of every kind send to them."""
 
 from esipp.checks.versions import AFFINITY_TIMEOUT, CLASSES, SCTP, TERMINATING, Need, Rules
-from suites.references import KEP_3836, PROXY_HEALTHY
+from suites.references import KEP_3836, NETWORK_POLICIES, PROXY_HEALTHY
 
 TITLE = "Changes of Services and pods"
 ORDER = 55
@@ -11,6 +11,7 @@ VERSIONS: Rules = (
     ({"event": "terminating"}, TERMINATING),
     ({"event": "terminating-local"}, TERMINATING),
     *(({"event": event}, AFFINITY_TIMEOUT) for event in ("affinity-outlived", "affinity-held")),
+    *(({"event": event}, Need("1.8", NETWORK_POLICIES)) for event in ("network-policy", "network-policy-vip")),
     ({"event": "proxy-sick", "claim": "status"}, Need("1.27", PROXY_HEALTHY)),
     # the first version whose kube-proxy does so by default (KubeProxyDrainingTerminatingNodes)
     ({"event": "unwanted-node", "claim": "status"}, Need("1.30", KEP_3836)),

@@ -76,6 +76,13 @@ TAKEN_FOR_REQUESTS = (
     "connection that a pod of the node has made"
 )
 
+GUARDED = {
+    Claim.SERVED: "the client's address is rewritten before the NetworkPolicy is applied, so that a client that it "
+    "admits is shut out",
+    Claim.GONE: "a node passes a client by the NetworkPolicy, or rewrites its address to one that is admitted",
+}
+"""What a check of a NetworkPolicy detects, by its claim."""
+
 TOO_LARGE = (
     "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
 )
@@ -190,7 +197,10 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.STICKY
 
 
-DOCUMENTED = ("source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped")
+DOCUMENTED = (
+    "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
+    "network-policy-vip",
+)  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
 
@@ -217,6 +227,7 @@ ABOUT = {
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
+    **dict.fromkeys(("network-policy", "network-policy-vip"), (NETWORK_POLICIES, API_ETP)),
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
     "proxy-stopped-deleted": (E2E_RESTARTS,),
     "proxy-sick": (KEP_3836, PROXY_HEALTHY),
@@ -253,6 +264,9 @@ def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
         pod = f"{event.meanwhile}, a pod {what} to another node, {how}.{port}"
         return f"{pod} {_followed(event, at)}, the pod gets answers."
     client = f"{event.meanwhile}, a client {what} to {ENTRIES[at]}" + (f", {how}." if how else ".")
+    if event.guarded:
+        answers = "answers if" if claim is Claim.SERVED else "does not answer unless"
+        return f"{client} {_followed(event, at)}, the pod {answers} a NetworkPolicy admits the client."
     return f"{client} {_claimed(stream, claim, _followed(event, at))}"
 
 
@@ -315,7 +329,8 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
     long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
-    deletion = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
+    others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
+    others += ("network-policies",) if event.guarded else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
         requirement=requirement(event, at, stream, claim),
@@ -323,14 +338,20 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
         suite=SUITE,
         references=references(event, at, stream, claim),
         features=needs(
-            "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *deletion, family=family, node=at.role
+            "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *others, family=family, node=at.role
         ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, COMPARED.get(stream)),
         expected=EXPECTED[claim],
-        fails_if={At.SMALL_MTU: TOO_LARGE, At.OUT: TAKEN_FOR_REQUESTS}.get(at, FAILS_IF[claim]),
+        fails_if=_fails_if(event, at, claim),
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, at, stream, claim),
     )
+
+
+def _fails_if(event: Event, at: At, claim: Claim) -> str:
+    if event.guarded:
+        return GUARDED[claim]
+    return {At.SMALL_MTU: TOO_LARGE, At.OUT: TAKEN_FOR_REQUESTS}.get(at, FAILS_IF[claim])
 
 
 CHECKS = [

@@ -40,6 +40,8 @@ LONG_IDLE = 960.0
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
 CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
+OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
+"""Entries that pods dial."""
 
 EVENTS = (
     Event(
@@ -252,6 +254,30 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
+        "network-policy",
+        "While the pod of a Local Service gets three NetworkPolicies: the first admits only other clients, the second "
+        "the client outside, the third client pods",
+        (
+            Change(Do.CREATE, Pods.GUARDED),
+            Change(Do.POLICY_FOR_OTHERS, Pods.GUARDED, closed=closing((At.ENDPOINT_NODE, *OF_PODS), TCP, UDP)),
+            Change(Do.POLICY_FOR_CLIENT, Pods.GUARDED, closed=closing(OF_PODS, TCP, UDP)),
+            Change(Do.POLICY_FOR_PODS, Pods.GUARDED),
+        ),
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "network-policy-vip",
+        "While the pod of a LoadBalancer Service with Local gets two NetworkPolicies: the first admits only other "
+        "clients, the second the client outside",
+        (
+            Change(Do.CREATE, Pods.GUARDED_VIP),
+            Change(Do.POLICY_FOR_OTHERS, Pods.GUARDED_VIP, closed=closing((At.VIP, *OF_PODS), TCP)),
+            Change(Do.POLICY_FOR_CLIENT, Pods.GUARDED_VIP, closed=closing(OF_PODS, TCP)),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
         "unwanted-node",
         "While the node of a Service's only endpoint is cordoned, and then gets the cluster autoscaler's taint "
         "ToBeDeletedByClusterAutoscaler",
@@ -452,6 +478,8 @@ DIALLED = {
     "node-deleted": (*USUAL, *MORE_NODES),
     "api-slow": (*USUAL, At.VIP),
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
+    "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
+    "network-policy-vip": (At.VIP,),
     **dict.fromkeys(("unwanted-node", "node-deleted-vip"), (At.ENDPOINT_NODE, At.VIP)),
     **dict.fromkeys(("vip", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
 }
@@ -497,6 +525,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "a quick stream meets fifty pods in time" if stream is not TCP_FAST else "few pods are met by a slow one"
     if event.name == "finalizer" and stream is not TCP_NEW:
         return "a Service that is deleted without a finalizer shows it"
+    if event.guarded and stream in KEEPING:
+        return "whether a NetworkPolicy ends flows that are under way is left to the network add-on"
     if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
         return "other events show what a used port meets"
     if event.announced:
@@ -539,6 +569,6 @@ def _why_not_there(event: Event, at: At) -> str:
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name in ("terminating-local", "replaced-local", "proxy-sick"):
+    if event.name in ("terminating-local", "replaced-local", "proxy-sick", "network-policy"):
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -1,9 +1,10 @@
 """The run of this scenario: every event on Services of its own, side by side, each seen by every stream."""
 
 import copy
+import ipaddress
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,6 +13,7 @@ from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.labels import FINALIZER, UNSERVED_CLASS
 from esipp.base.waiting import Reading
+from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
@@ -21,7 +23,7 @@ from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
-from esipp.judging.topology import by_family
+from esipp.judging.topology import IPAddress, by_family, parse_address
 from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.events import Following, control_targets, last_answers
@@ -32,13 +34,15 @@ from esipp.scenarios.service_change.evidence import (
     ServiceChangeEvidence,
     Stage,
     Stages,
+    served,
     shows,
     steady,
     wanted,
 )
-from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
+from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
+    BESIDE,
     INSIDE,
     MINUTE,
     At,
@@ -50,7 +54,7 @@ from esipp.scenarios.service_change.subject import (
     again,
 )
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
-from esipp.testbed import manifests
+from esipp.testbed import manifests, network_policies
 from esipp.testbed.clients import Clients
 from esipp.testbed.manifests import HTTP
 from esipp.testbed.source_ranges import SourceRanges
@@ -105,6 +109,7 @@ class Driver:
         stop: ends all waits.
         pods: the manifests of the pods, by name.
         admitted: the CIDRs of the nodes and of the client outside.
+        outside: the addresses of the client outside.
         disruptor: performs disruptions; None if the event has none.
         timeouts: how long each wait may take.
         seen: the evidence.
@@ -117,9 +122,12 @@ class Driver:
     stop: Stop
     pods: Mapping[str, Json] = field(default_factory=dict)
     admitted: Sequence[str] = ()
+    outside: Collection[IPAddress] = ()
     timeouts: Timeouts = TIMEOUTS
     disruptor: Callable[[], Disruptor] | None = None
     seen: Stages = field(default_factory=Stages)
+    enforced: Feature | None = None
+    """Whether NetworkPolicies have an effect here; None if that was not observed."""
     _name: str = ""
     _held: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
@@ -152,6 +160,8 @@ class Driver:
                     cause = time.monotonic()
                 else:
                     cause = self._disrupted(change, change.disruption)
+                if self.enforced and not self.enforced.present:
+                    break
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
             last_answers(self.stop, end, last, self.timeouts.last_answers)
@@ -177,6 +187,8 @@ class Driver:
         self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
         if not refused:
             self._wait(change)
+        if change.do is Do.POLICY_FOR_OTHERS:
+            self.enforced = self._observe_policy()
 
     def _seen(self, change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
         """The stage, as evidence."""
@@ -244,6 +256,9 @@ class Driver:
             Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
             Do.ADMIT_CLIENT: partial(self._update, loadBalancerSourceRanges=[*MANY, *self.admitted]),
             Do.ADMIT_ALL: partial(self._update, loadBalancerSourceRanges=self._spec.get("loadBalancerSourceRanges")),
+            Do.POLICY_FOR_OTHERS: self._shut,
+            Do.POLICY_FOR_CLIENT: lambda _: self._open("client", _blocks((*MANY, *_cidrs(self.outside)))),
+            Do.POLICY_FOR_PODS: lambda _: self._open("pods", _labelled(INSIDE.name, BESIDE.name)),
         }
 
     def _path(self, name: str = "", kind: str = "services") -> str:
@@ -314,6 +329,38 @@ class Driver:
         self._delete(change)
         self._create(f"{self._name}-heir", change)
 
+    # ------------------------------------------------------------------------------------------ the NetworkPolicies
+    def _open(self, name: str, peers: list[Json]) -> None:
+        """Create a NetworkPolicy for the pod, which admits these peers besides those of others."""
+        collection = network_policies.collection_of(self.testbed.namespace)
+        self.testbed.cluster.create(collection, policy(self.event, self.testbed.run, name, peers))
+
+    def _shut(self, _: Change) -> None:
+        """Create the first one, after which no client of ours is admitted."""
+        for (at, _name, family), stream in self.seen.streams.items():
+            last = next((each.source for each in reversed(stream.samples) if each.answered), "")
+            if at.is_vip and last and parse_address(last) not in self.outside:
+                why = f"the pod sees {last} at the VIP and not the client's address, so no NetworkPolicy can admit it"
+                self.seen.obstacles[at, family] = why
+        self._open("others", _blocks(OF_OTHERS))
+
+    def _observe_policy(self) -> Feature:
+        """Whether NetworkPolicies have an effect. They have none if a pod that none admits reaches the pod itself."""
+        first, now = self.seen.stages[0], time.monotonic()
+        since = self.seen.stages[-1].accepted
+        answering = sorted(
+            family.value
+            for (at, _, family), stream in self.seen.streams.items()
+            if at is At.POD_IP and steady(InStage(first, now, stream.view(since, now, now)), served(first))
+        )
+        if not answering:
+            return Feature(True, "a NetworkPolicy kept a pod from the own address of another one")
+        others = ", ".join(self.testbed.network_policies)
+        lifted = f"; esipp allows all traffic in its namespace, as others added {others}" if others else ""
+        families = " and ".join(dict.fromkeys(answering))
+        still = f"{now - since:.0f} s after a NetworkPolicy shut it out, a pod still reached another one's own address"
+        return Feature(False, f"{still} over {families}{lifted}")
+
     # --------------------------------------------------------------------------------------------------- the streams
     def _ask_pods(self) -> None:
         """Ask every pod of the event what it counted of the streams that nobody answers."""
@@ -363,6 +410,10 @@ class Driver:
             node = self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]]
             port, address = self.testbed.listeners.get(node.name, {}).get(protocol), node.internal.get(family)
             return Target(address, port) if address and port else f"there is no {family} listener on {node.name}"
+        if at is At.POD_IP:
+            (pod,) = self.event.changes[0].names
+            own = self.testbed.pods[pod].addresses.get(family)
+            return Target(own, TARGETS[protocol]) if own else f"the pod {pod} has no {family} address"
         if at.role is None:
             address = by_family(self._spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
@@ -404,6 +455,20 @@ def _nothing(_: Change) -> None:
     """The Service stays as it is."""
 
 
+def _cidrs(addresses: Collection[IPAddress]) -> list[str]:
+    return sorted(str(ipaddress.ip_network(each)) for each in addresses)
+
+
+def _blocks(cidrs: Collection[str]) -> list[Json]:
+    """Peers of a NetworkPolicy: the addresses of these CIDRs."""
+    return [{"ipBlock": {"cidr": cidr}} for cidr in cidrs]
+
+
+def _labelled(*pods: str) -> list[Json]:
+    """Peers of a NetworkPolicy: these pods. An ``ipBlock`` is for addresses outside the cluster."""
+    return [{"podSelector": {"matchLabels": {manifests.POD_LABEL: pod}}} for pod in pods]
+
+
 def _node_ports(spec: Json) -> dict[str, int]:
     return {port["protocol"]: int(port["nodePort"]) for port in spec["ports"]}
 
@@ -433,19 +498,22 @@ def observe(context: Context) -> ServiceChangeEvidence:
     events, scenario_objects = events_of(checks), objects(list(checks), context.ground)
     pods = {pod["metadata"]["name"]: pod for pod in scenario_objects.pods}
     of_nodes = [each for node in topology.nodes.values() for each in node.internal.values()]
-    of_client = map(str, topology.stands[OUTSIDE.name].addresses)
-    admitted = SourceRanges(clients=True).of([*of_nodes, *of_client], list(Family))
+    outside = topology.stands[OUTSIDE.name].addresses
+    admitted = SourceRanges(clients=True).of([*of_nodes, *map(str, outside)], list(Family))
 
     def go_through(event: Event) -> None:
         own = (check.subject for check in checks if check.subject.event == event)
-        asked = dict.fromkeys((each.at, kind, each.family) for each in own for kind in each.streams)
+        asked = dict.fromkeys((at, kind, each.family) for each in own for at, kind in each.sent)
         driver = Driver(
-            testbed, event, list(asked), traffic, stop, pods, admitted, context.timeouts,
+            testbed, event, list(asked), traffic, stop, pods, admitted, outside, context.timeouts,
             disruptor=lambda: context.disruptor(stop),
         )  # fmt: skip
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):
             driver.perform()
+        if driver.enforced and context.features[network_policies.FEATURE].present:
+            context.findings.features[network_policies.FEATURE] = driver.enforced
+            run.feature(network_policies.FEATURE, driver.enforced)
 
     with run.phase("changes", ", ".join(event.name for event in events)):
         seen.controls = controls(traffic, clients)

@@ -40,7 +40,8 @@ class At(StrEnum):
     ``shared-node-port`` is the number of the TCP port's nodePort, over UDP too. ``vip-from-bare-node`` is the VIP,
     dialled by a host process. ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client
     whose answers pass a route with a smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod
-    dials the control listener of another node, from the source port that is the Service's nodePort.
+    dials the control listener of another node, from the source port that is the Service's nodePort. ``pod-ip`` is no
+    Service either: a pod dials the serving one, as a control of NetworkPolicies.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -54,6 +55,7 @@ class At(StrEnum):
     VIP_FROM_NODE = "vip-from-bare-node"
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
+    POD_IP = "pod-ip"
 
     @property
     def is_vip(self) -> bool:
@@ -65,7 +67,8 @@ class At(StrEnum):
         """Return the node whose nodePort is dialled; None for any other address."""
         if self in (At.SHARED_PORT, At.SMALL_MTU):
             return Role.ENDPOINT_NODE if self is At.SHARED_PORT else Role.BARE_NODE
-        return None if self.is_vip or self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.OUT) else Role(self.value)
+        inside = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.OUT, At.POD_IP)
+        return None if self.is_vip or self in inside else Role(self.value)
 
     @property
     def client(self) -> Client:
@@ -73,6 +76,7 @@ class At(StrEnum):
         others = {
             At.CLUSTER_IP: INSIDE,
             At.OUT: INSIDE,
+            At.POD_IP: INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
             At.VIP_FROM_NODE: ON_NODE,
             At.SMALL_MTU: ROUTED,
@@ -91,6 +95,8 @@ class Pods(StrEnum):
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
+    GUARDED = "guarded"
+    GUARDED_VIP = "guarded-vip"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,6 +136,9 @@ class Do(StrEnum):
     ADMIT_OTHERS = "admits only the addresses of other clients"
     ADMIT_CLIENT = "admits a hundred ranges, and last the addresses of the nodes and of the client"
     ADMIT_ALL = "has its first source ranges again (usually none)"
+    POLICY_FOR_OTHERS = "has a pod with a NetworkPolicy that admits only the addresses of other clients"
+    POLICY_FOR_CLIENT = "has a NetworkPolicy that also admits a hundred ranges, the last of them the client outside"
+    POLICY_FOR_PODS = "has a NetworkPolicy that also admits client pods, by their labels"
 
 
 class Health(StrEnum):
@@ -269,6 +278,11 @@ class Event:
         return self.kind is ServiceType.LOAD_BALANCER and not self.unserved
 
     @property
+    def guarded(self) -> bool:
+        """Return whether a NetworkPolicy selects its pod."""
+        return any(change.do is Do.POLICY_FOR_OTHERS for change in self.changes)
+
+    @property
     def disruptions(self) -> tuple[Disruption, ...]:
         """Return what it disrupts."""
         return tuple(dict.fromkeys(change.disruption for change in self.changes if change.disruption))
@@ -298,6 +312,12 @@ class ServiceChange(Subject):
     def streams(self) -> tuple[StreamKind, ...]:
         """Return the streams that decide it."""
         return (self.stream, self.compared) if self.compared else (self.stream,)
+
+    @property
+    def sent(self) -> tuple[tuple[At, StreamKind], ...]:
+        """Return all streams that it needs, with where they go: also the control of a NetworkPolicy."""
+        control = ((At.POD_IP, self.stream),) if self.event.guarded else ()
+        return (*((self.at, stream) for stream in self.streams), *control)
 
     @property
     def traits(self) -> Mapping[str, str]:
