@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from esipp.checks.check import LONG, ROUTED, Level
+from esipp.checks.check import LONG, ROUTED, WITHOUT_NODE_PORTS, Level
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
@@ -199,7 +199,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
-    "network-policy-vip",
+    "network-policy-vip", "vip-without-node-ports",
 )  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
@@ -224,6 +224,7 @@ ABOUT = {
     "affinity-held": (API_AFFINITY_TIMEOUT,),
     "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
     "vip-retyped": (API_TYPE,),
+    "vip-without-node-ports": (API_ALLOCATE, KEP_1864),
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
@@ -331,6 +332,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
     others += ("network-policies",) if event.guarded else ()
+    others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
         requirement=requirement(event, at, stream, claim),

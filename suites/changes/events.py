@@ -219,6 +219,17 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
+        "vip-without-node-ports",
+        "While the only endpoint of a LoadBalancer Service with Local and without nodePorts is replaced",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+        node_ports=False,
+    ),
+    Event(
         "vip-udp",
         "While a LoadBalancer Service for UDP loses all its endpoints, gets another one, and is deleted",
         (
@@ -481,7 +492,7 @@ DIALLED = {
     "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     "network-policy-vip": (At.VIP,),
     **dict.fromkeys(("unwanted-node", "node-deleted-vip"), (At.ENDPOINT_NODE, At.VIP)),
-    **dict.fromkeys(("vip", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
+    **dict.fromkeys(("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
 

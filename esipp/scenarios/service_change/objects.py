@@ -43,6 +43,8 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     }
     policies = {"externalTrafficPolicy": event.external, "internalTrafficPolicy": event.internal}
     spec |= {key: policy.value for key, policy in policies.items() if policy}
+    if not event.node_ports:
+        spec["allocateLoadBalancerNodePorts"] = False
     if event.unserved:
         spec["loadBalancerClass"] = UNSERVED_CLASS
     metadata = {"name": event.service, "labels": labels_of(run)}

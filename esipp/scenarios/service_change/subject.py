@@ -254,6 +254,7 @@ class Event:
         apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
+        node_ports: whether a LoadBalancer Service has nodePorts, too.
         long: whether it takes so long that only ``--long`` asks it.
     """
 
@@ -265,6 +266,7 @@ class Event:
     internal: TrafficPolicy | None = None
     apart: bool = False
     unserved: bool = False
+    node_ports: bool = True
     long: bool = False
 
     @property
