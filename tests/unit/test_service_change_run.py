@@ -17,7 +17,7 @@ from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import OURS, Sample
 from esipp.judging.topology import parse_address
 from esipp.scenarios import events
 from esipp.scenarios.service_change import run
@@ -307,6 +307,27 @@ def test_a_policy_that_only_the_service_evades_has_an_effect(monkeypatch: pytest
     assert driver.enforced
     assert driver.enforced.present
     assert len(driver.seen.stages) == 4
+
+
+def test_nothing_is_said_of_policies_if_too_few_requests_had_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    usual = world._sample
+    world._sample = lambda name, when: (  # type: ignore
+        Sample(0, when, when, OURS) if "pod-ip" in name and world.policies else usual(name, when)
+    )
+    with pytest.raises(HarnessError, match="not observed whether NetworkPolicies have an effect"):
+        driven(monkeypatch, "network-policy", world, GUARDED)
+
+
+def test_one_late_answer_of_the_pod_itself_shows_that_policies_have_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(enforces=False)
+    usual = world._sample
+    world._sample = lambda name, when: (  # type: ignore
+        Sample(0, when, when + 0.9, "timeout") if "pod-ip" in name and when > world.now - 2.0 else usual(name, when)
+    )
+    driver = driven(monkeypatch, "network-policy", world, GUARDED)
+    assert driver.enforced
+    assert not driver.enforced.present
 
 
 @pytest.mark.parametrize(("source", "hidden"), [("203.0.113.5", False), ("192.0.2.99", True)])

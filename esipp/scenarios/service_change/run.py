@@ -34,7 +34,7 @@ from esipp.scenarios.service_change.evidence import (
     ServiceChangeEvidence,
     Stage,
     Stages,
-    served,
+    gone,
     shows,
     steady,
     wanted,
@@ -345,21 +345,31 @@ class Driver:
         self._open("others", _blocks(OF_OTHERS))
 
     def _observe_policy(self) -> Feature:
-        """Whether NetworkPolicies have an effect. They have none if a pod that none admits reaches the pod itself."""
-        first, now = self.seen.stages[0], time.monotonic()
-        since = self.seen.stages[-1].accepted
-        answering = sorted(
+        """Whether NetworkPolicies have an effect. They have none if a pod that none admits reaches the pod itself.
+
+        Raises:
+            HarnessError: too few of its requests got a result.
+        """
+        shut, now = self.seen.stages[-1], time.monotonic()
+        ways = {asked: stream for asked, stream in self.seen.streams.items() if asked[0] is At.POD_IP}
+        answering = dict.fromkeys(
             family.value
-            for (at, _, family), stream in self.seen.streams.items()
-            if at is At.POD_IP and steady(InStage(first, now, stream.view(since, now, now)), served(first))
+            for (_, _, family), stream in ways.items()
+            if any(each.answered for each in stream.view(max(shut.accepted, now - SILENT), now, now))
         )
-        if not answering:
-            return Feature(True, "a NetworkPolicy kept a pod from the own address of another one")
-        others = ", ".join(self.testbed.network_policies)
-        lifted = f"; esipp allows all traffic in its namespace, as others added {others}" if others else ""
-        families = " and ".join(dict.fromkeys(answering))
-        still = f"{now - since:.0f} s after a NetworkPolicy shut it out, a pod still reached another one's own address"
-        return Feature(False, f"{still} over {families}{lifted}")
+        if answering:
+            others = ", ".join(self.testbed.network_policies)
+            lifted = f"; esipp allows all traffic in its namespace, as others added {others}" if others else ""
+            still = f"{now - shut.accepted:.0f} s after a NetworkPolicy shut it out, a pod still reached another one's"
+            return Feature(False, f"{still} own address over {' and '.join(answering)}{lifted}")
+        silent = [
+            steady(InStage(shut, now, stream.view(shut.accepted, now, now)), gone(shut.at(asked)))
+            for asked, stream in ways.items()
+        ]
+        if silent and all(silent):
+            return Feature(True, "a NetworkPolicy kept a pod from another one's own address")
+        sentence = "It was not observed whether NetworkPolicies have an effect: requests had too few results."
+        raise HarnessError(sentence, "is this machine busy?")
 
     # --------------------------------------------------------------------------------------------------- the streams
     def _ask_pods(self) -> None:
