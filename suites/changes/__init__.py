@@ -1,7 +1,7 @@
 """Changes: Services and their pods change while clients of every kind send to them."""
 
 from esipp.checks.versions import AFFINITY_TIMEOUT, CLASSES, SCTP, TERMINATING, Need, Rules
-from suites.references import KEP_1864, KEP_3836, NETWORK_POLICIES, PROXY_HEALTHY
+from suites.references import KEP_1864, KEP_3836, KEP_4444, NETWORK_POLICIES, PROXY_HEALTHY
 
 TITLE = "Changes of Services and pods"
 ORDER = 55
@@ -9,6 +9,7 @@ ORDER = 55
 VERSIONS: Rules = (
     ({"protocol": "SCTP"}, SCTP),
     ({"event": "vip-without-node-ports"}, Need("1.22", KEP_1864)),
+    *(({"event": event}, Need("1.31", KEP_4444)) for event in ("distribution", "distribution-local")),
     ({"event": "terminating"}, TERMINATING),
     ({"event": "terminating-local"}, TERMINATING),
     *(({"event": event}, AFFINITY_TIMEOUT) for event in ("affinity-outlived", "affinity-held")),

@@ -199,7 +199,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
-    "network-policy-vip", "vip-without-node-ports",
+    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local",
 )  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
@@ -225,6 +225,7 @@ ABOUT = {
     "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
     "vip-retyped": (API_TYPE,),
     "vip-without-node-ports": (API_ALLOCATE, KEP_1864),
+    **dict.fromkeys(("distribution", "distribution-local"), (API_DISTRIBUTION, KEP_4444)),
     "retyped": (API_NODE_PORT,),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),

@@ -264,6 +264,22 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
     ),
+    *(
+        Event(
+            name,
+            f"While a Service with {policy.value} policies gets trafficDistribution PreferClose, has its only endpoint "
+            "replaced, and loses that preference",
+            (
+                Change(Do.CREATE, Pods.FIRST),
+                Change(Do.PREFER_CLOSE, Pods.FIRST),
+                Change(Do.SELECT, Pods.SECOND),
+                Change(Do.PREFER_NONE, Pods.SECOND),
+            ),
+            external=policy,
+            internal=policy,
+        )
+        for name, policy in (("distribution", TrafficPolicy.CLUSTER), ("distribution-local", TrafficPolicy.LOCAL))
+    ),
     Event(
         "network-policy",
         "While the pod of a Local Service gets three NetworkPolicies: the first admits only other clients, the second "
@@ -480,7 +496,9 @@ DIALLED = {
     "replaced": (*USUAL, At.SMALL_MTU, At.OUT),
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
-    **dict.fromkeys(("terminating-local", "replaced-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)),
+    **dict.fromkeys(
+        ("terminating-local", "replaced-local", "distribution-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
+    ),
     "retyped": (*USUAL, *MORE_NODES),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
@@ -502,6 +520,8 @@ TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 OF_ONE_PORT = ("replaced",)
 """The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
 its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
+
+OF_DISTRIBUTION = ("distribution", "distribution-local")
 
 OF_RARE = ("affinity-outlived", "affinity-held")
 
@@ -536,6 +556,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "a quick stream meets fifty pods in time" if stream is not TCP_FAST else "few pods are met by a slow one"
     if event.name == "finalizer" and stream is not TCP_NEW:
         return "a Service that is deleted without a finalizer shows it"
+    if event.name in OF_DISTRIBUTION and stream in KEEPING:
+        return "other events show what flows under way meet when an endpoint is replaced"
     if event.guarded and stream in KEEPING:
         return "whether a NetworkPolicy ends flows that are under way is left to the network add-on"
     if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
@@ -580,6 +602,6 @@ def _why_not_there(event: Event, at: At) -> str:
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name in ("terminating-local", "replaced-local", "proxy-sick", "network-policy"):
+    if event.name in ("terminating-local", "replaced-local", "proxy-sick", "network-policy", "distribution-local"):
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

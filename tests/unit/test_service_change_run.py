@@ -348,6 +348,8 @@ SPECS = {
     Do.AFFINITY_OFF: {"sessionAffinity": "None", "sessionAffinityConfig": None},
     Do.ADMIT_OTHERS: {"loadBalancerSourceRanges": ["192.0.2.0/24", "2001:db8::/32"]},
     Do.ADMIT_ALL: {"loadBalancerSourceRanges": None},
+    Do.PREFER_CLOSE: {"trafficDistribution": "PreferClose"},
+    Do.PREFER_NONE: {"trafficDistribution": None},
 }
 
 

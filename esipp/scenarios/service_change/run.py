@@ -256,6 +256,8 @@ class Driver:
             Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
             Do.ADMIT_CLIENT: partial(self._update, loadBalancerSourceRanges=[*MANY, *self.admitted]),
             Do.ADMIT_ALL: partial(self._update, loadBalancerSourceRanges=self._spec.get("loadBalancerSourceRanges")),
+            Do.PREFER_CLOSE: partial(self._update, trafficDistribution="PreferClose"),
+            Do.PREFER_NONE: partial(self._update, trafficDistribution=None),
             Do.POLICY_FOR_OTHERS: self._shut,
             Do.POLICY_FOR_CLIENT: lambda _: self._open("client", _blocks((*MANY, *_cidrs(self.outside)))),
             Do.POLICY_FOR_PODS: lambda _: self._open("pods", _labelled(INSIDE.name, BESIDE.name)),

@@ -15,7 +15,8 @@ SECONDS = {
     "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15, "proxy-stopped": 75,
     "replaced-local": 13, "affinity-held": 45, "finalizer": 30, "vip-retyped": 15, "idle": 70,
     "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
-    "network-policy": 40, "network-policy-vip": 40, "vip-without-node-ports": 10,
+    "network-policy": 40, "network-policy-vip": 40, "vip-without-node-ports": 10, "distribution": 15,
+    "distribution-local": 15,
     "controller-stopped": 40, "node-deleted": 25, "node-deleted-vip": 20, "api-slow": 30,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""

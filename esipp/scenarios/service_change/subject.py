@@ -136,6 +136,8 @@ class Do(StrEnum):
     ADMIT_OTHERS = "admits only the addresses of other clients"
     ADMIT_CLIENT = "admits a hundred ranges, and last the addresses of the nodes and of the client"
     ADMIT_ALL = "has its first source ranges again (usually none)"
+    PREFER_CLOSE = "prefers close endpoints"
+    PREFER_NONE = "prefers no endpoints"
     POLICY_FOR_OTHERS = "has a pod with a NetworkPolicy that admits only the addresses of other clients"
     POLICY_FOR_CLIENT = "has a NetworkPolicy that also admits a hundred ranges, the last of them the client outside"
     POLICY_FOR_PODS = "has a NetworkPolicy that also admits client pods, by their labels"
