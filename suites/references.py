@@ -54,6 +54,10 @@ PROGRAMMING_LATENCY = Reference(
     f"{GITHUB}/kubernetes/community/blob/main/sig-scalability/slos/network_programming_latency.md",
 )
 API_FINALIZERS = docs("concepts/overview/working-with-objects/finalizers/", "Finalizers")
+NETWORK_POLICIES = docs(
+    "concepts/services-networking/network-policies/#behavior-of-to-and-from-selectors",
+    "Network Policies: ipBlock, and addresses that are rewritten on the way",
+)
 NODES_PAGE = docs("concepts/architecture/nodes/", "Nodes")
 NODE_ADDRESSES = docs("reference/node/node-status/#addresses", "Node Status: addresses")
 DNS = docs("concepts/services-networking/dns-pod-service/", "DNS for Services and Pods")

@@ -79,6 +79,9 @@ nodes."""
 RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
 """Feature: clients outside may open raw sockets, which SCTP needs. Absent if these clients are containers."""
 
+WITHOUT_NODE_PORTS = "load-balancer.without-node-ports"
+"""Feature: the cluster's own load balancer serves Services that have no nodePorts."""
+
 HEALTH_VIEW = "load-balancer.health-view"
 """Feature: the cluster's own load balancer reports the health of each node."""
 

@@ -4,12 +4,12 @@ Only a *named* load balancer (``--provider``) makes a check unsupported. A detec
 suppress a check that can run: it is only a prediction. Such a check runs, and is inconclusive if no VIP appears.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 from esipp.checks.check import CARRIES, Feature
 from esipp.checks.model import ANYTHING, Family, Protocol
-from esipp.checks.profile import Limit, LoadBalancer, Outcome
+from esipp.checks.profile import Destination, Limit, LoadBalancer, Outcome
 
 NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Family))
 """What may be left out by name, also where it is carried."""
@@ -39,6 +39,20 @@ def features_of(profile: LoadBalancer | None) -> dict[str, Feature]:
     """The missing features of a load balancer that the user named: what it does not support."""
     limits: Iterable[Limit] = uncarried(profile) if profile else ()
     return {f"{CARRIES}{'.'.join(parts)}": Feature(False, limit.why) for limit in limits for parts in names_of(limit)}
+
+
+def node_ports_feature(found: Sequence[LoadBalancer]) -> Feature:
+    """Whether the load balancer serves Services without nodePorts: by its profile, packets are not sent to nodes' own
+    addresses.
+
+    Args:
+        found: the named profile, or all that fit.
+    """
+    names = " or ".join(each.name for each in found)
+    where = " or ".join(dict.fromkeys(each.datapath.destination.value.value for each in found))
+    needed = not found or any(each.datapath.destination.value is Destination.NODE for each in found)
+    why = f"{names}: packets come with the address of the {where} as destination" if found else "no profile fits"
+    return Feature(not needed, why)
 
 
 def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Family) -> str:

@@ -20,6 +20,7 @@ from esipp.checks.check import (
     OWN_REFERENCE,
     ROUTED,
     TWO_ADDRESSES,
+    WITHOUT_NODE_PORTS,
     Feature,
 )
 from esipp.checks.exclusions import features_of
@@ -171,6 +172,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         facts[name], decided[name] = fact.value, fact.decided
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), reference_settings, balancer.named_profile)
     features |= carrying.features_of(balancer.named_profile)
+    features[WITHOUT_NODE_PORTS] = carrying.node_ports_feature(balancer.profiles)
     headers = headers_asked(balancer, all_profiles(), settings.customisation)
     features |= header_features(speaker(balancer), headers)
     features[HOST_NETWORK] = (
@@ -178,6 +180,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     )
     features["external-ips"] = _external_ips(cluster)
     features["dns"] = dns_feature(cluster)
+    features[network_policies.FEATURE] = network_policies.feature(cluster)
     proxy = facts["service-proxy"]
     features["service-proxy.kube-proxy"] = Feature(proxy == "kube-proxy", f"{proxy} ({decided['service-proxy']})")
     if policies := network_policies.beyond_us(cluster):

@@ -10,10 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, labels_of
+from esipp.checks.check import Feature
 from esipp.checks.model import POD_BACKEND, Backends, Client, Entry, EntryKind, Family, Path, Protocol, Vantage
 from esipp.checks.observation import Observation, Outcome
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+
+FEATURE = "network-policies"
+"""The feature: the network add-on enforces NetworkPolicies."""
 
 FACT = "network-policies.beyond-us"
 """The fact that names policies that may deny traffic and that esipp cannot override; not set if there are none."""
@@ -43,14 +48,15 @@ HINT = (
 )
 
 
-def _collection(namespace: str) -> str:
+def collection_of(namespace: str) -> str:
+    """The path of a namespace's NetworkPolicies."""
     return f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
 
 
 def of_others(cluster: Cluster, namespace: str) -> list[str]:
     """The names of other NetworkPolicies; none if the account may not list them, or the server does not know them."""
     try:
-        found = cluster.list(_collection(namespace))
+        found = cluster.list(collection_of(namespace))
     except ApiError:
         return []
     label, value = next(iter(MANAGED_BY.items()))
@@ -61,7 +67,7 @@ def of_others(cluster: Cluster, namespace: str) -> list[str]:
 def unseen(cluster: Cluster, namespace: str) -> str:
     """Why NetworkPolicies cannot be listed; empty if they can, or the server does not know them."""
     try:
-        cluster.list(_collection(namespace))
+        cluster.list(collection_of(namespace))
     except ApiError as refused:
         return "" if refused.status in UNKNOWN_THERE else refused.message
     except UnreachableError as silent:
@@ -79,19 +85,9 @@ def lift(cluster: Cluster, namespace: str, run: str) -> list[str]:
     if not names:
         return []
     everything: list[dict[str, Any]] = [{}]
-    manifest = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": OURS, "labels": labels_of(run)},
-        "spec": {
-            "podSelector": {},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": everything,
-            "egress": everything,
-        },
-    }
+    spec = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": everything, "egress": everything}
     try:
-        cluster.create(_collection(namespace), manifest)
+        cluster.create(collection_of(namespace), manifest(OURS, run, spec))
     except ApiError as refused:
         raise HarnessError(
             f"The run's namespace has the NetworkPolicy {', '.join(names)} of someone else, and the API server refused "
@@ -99,6 +95,19 @@ def lift(cluster: Cluster, namespace: str, run: str) -> list[str]:
             HINT,
         ) from None
     return names
+
+
+def manifest(name: str, run: str, spec: Json) -> Json:
+    """A NetworkPolicy of the run."""
+    metadata = {"name": name, "labels": labels_of(run)}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
+
+
+def feature(cluster: Cluster) -> Feature:
+    """Whether esipp may create NetworkPolicies; whether they have an effect shows once its pods run."""
+    may = cluster.may("create", "networkpolicies", group="networking.k8s.io")
+    why = "one of esipp's own shows whether it has an effect" if may else "the account may not create networkpolicies"
+    return Feature(may, why, ours=not may)
 
 
 def check(cluster: Cluster, namespace: str, lifted: bool) -> None:

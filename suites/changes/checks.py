@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from esipp.checks.check import LONG, ROUTED, Level
+from esipp.checks.check import LONG, ROUTED, WITHOUT_NODE_PORTS, Level
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import Family, Protocol
@@ -76,6 +76,13 @@ TAKEN_FOR_REQUESTS = (
     "a node takes answers that come to the port of a nodePort for requests to its Service, although they belong to a "
     "connection that a pod of the node has made"
 )
+
+GUARDED = {
+    Claim.SERVED: "the client's address is rewritten before the NetworkPolicy is applied, so that a client that it "
+    "admits is shut out",
+    Claim.GONE: "a node passes a client by the NetworkPolicy, or rewrites its address to one that is admitted",
+}
+"""What a check of a NetworkPolicy detects, by its claim."""
 
 TOO_LARGE = (
     "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
@@ -215,7 +222,10 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.STICKY
 
 
-DOCUMENTED = ("source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped")
+DOCUMENTED = (
+    "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
+    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local",
+)  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
 
@@ -242,9 +252,12 @@ ABOUT = {
     "affinity-held": (API_AFFINITY_TIMEOUT,),
     "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
     "vip-retyped": (API_TYPE,),
+    "vip-without-node-ports": (API_ALLOCATE, KEP_1864),
+    **dict.fromkeys(("distribution", "distribution-local"), (API_DISTRIBUTION, KEP_4444)),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (API_NODE_PORT,)),
     "one-node-port": (API_NODE_PORT,),
     "source-ranges": (API_RANGES,),
+    **dict.fromkeys(("network-policy", "network-policy-vip"), (NETWORK_POLICIES, API_ETP)),
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
     "proxy-stopped-deleted": (E2E_RESTARTS,),
     "proxy-sick": (KEP_3836, PROXY_HEALTHY),
@@ -283,6 +296,9 @@ def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
         pod = f"{event.meanwhile}, a pod {what} to another node, {how}.{port}"
         return f"{pod} {_followed(event, at)}, the pod gets answers."
     client = f"{event.meanwhile}, a client {what} to {ENTRIES[at]}" + (f", {how}." if how else ".")
+    if event.guarded:
+        answers = "answers if" if claim is Claim.SERVED else "does not answer unless"
+        return f"{client} {_followed(event, at)}, the pod {answers} a NetworkPolicy admits the client."
     return f"{client} {_claimed(stream, claim, _followed(event, at))}"
 
 
@@ -348,8 +364,10 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
     long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
-    everywhere = ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
-    deletion = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
+    others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
+    others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
+    others += ("network-policies",) if event.guarded else ()
+    others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
         requirement=requirement(event, at, stream, claim),
@@ -357,23 +375,20 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
         suite=SUITE,
         references=references(event, at, stream, claim),
         features=needs(
-            "vantage.outside",
-            *routed,
-            *long,
-            *sctp,
-            *vip,
-            *kube_proxy,
-            *everywhere,
-            *deletion,
-            family=family,
-            node=at.role,
+            "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *others, family=family, node=at.role
         ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, COMPARED.get(stream)),
         expected=EXPECTED[claim],
-        fails_if=OF_ENTRIES.get(at, FAILS_IF[claim]),
+        fails_if=_fails_if(event, at, claim),
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, at, stream, claim),
     )
+
+
+def _fails_if(event: Event, at: At, claim: Claim) -> str:
+    if event.guarded:
+        return GUARDED[claim]
+    return OF_ENTRIES.get(at, FAILS_IF[claim])
 
 
 CHECKS = [

@@ -42,6 +42,8 @@ NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
 NO_OTHER_ADDRESS = closing((At.NEW_ADDRESS,), TCP, UDP)
 CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
+OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
+"""Entries that pods dial."""
 
 EVENTS = (
     Event(
@@ -282,6 +284,17 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
+        "vip-without-node-ports",
+        "While the only endpoint of a LoadBalancer Service with Local and without nodePorts is replaced",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+        node_ports=False,
+    ),
+    Event(
         "vip-udp",
         "While a LoadBalancer Service for UDP loses all its endpoints, gets another one, and is deleted",
         (
@@ -315,6 +328,46 @@ EVENTS = (
             Change(Do.ADMIT_ALL, Pods.FIRST),
         ),
         kind=ServiceType.LOAD_BALANCER,
+    ),
+    *(
+        Event(
+            name,
+            f"While a Service with {policy.value} policies gets trafficDistribution PreferClose, has its only endpoint "
+            "replaced, and loses that preference",
+            (
+                Change(Do.CREATE, Pods.FIRST),
+                Change(Do.PREFER_CLOSE, Pods.FIRST),
+                Change(Do.SELECT, Pods.SECOND),
+                Change(Do.PREFER_NONE, Pods.SECOND),
+            ),
+            external=policy,
+            internal=policy,
+        )
+        for name, policy in (("distribution", TrafficPolicy.CLUSTER), ("distribution-local", TrafficPolicy.LOCAL))
+    ),
+    Event(
+        "network-policy",
+        "While the pod of a Local Service gets three NetworkPolicies: the first admits only other clients, the second "
+        "the client outside, the third client pods",
+        (
+            Change(Do.CREATE, Pods.GUARDED),
+            Change(Do.POLICY_FOR_OTHERS, Pods.GUARDED, closed=closing((At.ENDPOINT_NODE, *OF_PODS), TCP, UDP)),
+            Change(Do.POLICY_FOR_CLIENT, Pods.GUARDED, closed=closing(OF_PODS, TCP, UDP)),
+            Change(Do.POLICY_FOR_PODS, Pods.GUARDED),
+        ),
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "network-policy-vip",
+        "While the pod of a LoadBalancer Service with Local gets two NetworkPolicies: the first admits only other "
+        "clients, the second the client outside",
+        (
+            Change(Do.CREATE, Pods.GUARDED_VIP),
+            Change(Do.POLICY_FOR_OTHERS, Pods.GUARDED_VIP, closed=closing((At.VIP, *OF_PODS), TCP)),
+            Change(Do.POLICY_FOR_CLIENT, Pods.GUARDED_VIP, closed=closing(OF_PODS, TCP)),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
     ),
     Event(
         "unwanted-node",
@@ -536,7 +589,9 @@ DIALLED = {
     "moved": (*USUAL, At.CLUSTER_IP_FROM_NODE),
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
-    **dict.fromkeys(("terminating-local", "replaced-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)),
+    **dict.fromkeys(
+        ("terminating-local", "replaced-local", "distribution-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
+    ),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
@@ -547,10 +602,12 @@ DIALLED = {
     "address-added": (*USUAL, At.NEW_ADDRESS),
     "address-added-local": (At.ENDPOINT_NODE,),
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
+    "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
+    "network-policy-vip": (At.VIP,),
     **dict.fromkeys(("unwanted-node", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
     "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
-    **dict.fromkeys(("vip", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
+    **dict.fromkeys(("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
 }
 """What is dialled in an event, if not the usual entries."""
 
@@ -560,6 +617,8 @@ TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 OF_ONE_PORT = ("replaced", "moved")
 """The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
 its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
+
+OF_DISTRIBUTION = ("distribution", "distribution-local")
 
 OF_RARE = ("affinity-outlived", "affinity-held")
 
@@ -600,6 +659,10 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "a Service that is deleted without a finalizer shows it"
     if event.name == "namesake" and stream in KEEPING:
         return "its endpoint stays: new flows show whether nodes know it"
+    if event.name in OF_DISTRIBUTION and stream in KEEPING:
+        return "other events show what flows under way meet when an endpoint is replaced"
+    if event.guarded and stream in KEEPING:
+        return "whether a NetworkPolicy ends flows that are under way is left to the network add-on"
     if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
         return "other events show what a used port meets"
     if event.name == "internal-policy" and stream in KEEPING:
@@ -654,6 +717,9 @@ def _why_not_there(event: Event, at: At) -> str:
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name in ("terminating-local", "replaced-local", "proxy-sick", "address-added-local"):
+    if event.name in (
+        "terminating-local", "replaced-local", "proxy-sick", "address-added-local", "network-policy",
+        "distribution-local",
+    ):  # fmt: skip
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from esipp.base.labels import labels_of
 from esipp.checks.model import Family, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
-from esipp.testbed.network_policies import OURS, beyond_us, check, denied, direct, lift, unseen
+from esipp.testbed.network_policies import OURS, beyond_us, check, denied, direct, feature, lift, unseen
 from tests.unit.world import by_id
 
 
@@ -44,6 +45,20 @@ def test_where_none_is_seen_nothing_is_made(api: Api) -> None:
     assert lifted(api) == []
     assert api.found == before
     check(cast(Cluster, api), "esipp-x", lifted=False)
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_whether_policies_have_an_effect_can_be_observed_only_with_the_right_to_create_them(may: bool) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    def answer(verb: str, resource: str, *, group: str) -> bool:
+        asked.append((verb, resource, group))
+        return may
+
+    found = feature(cast(Cluster, SimpleNamespace(may=answer)))
+    assert asked == [("create", "networkpolicies", "networking.k8s.io")]
+    assert (found.present, found.ours) == (may, not may)
+    assert may or found.why == "the account may not create networkpolicies"
 
 
 def test_they_are_lifted_by_one_that_allows_everything() -> None:

@@ -19,7 +19,7 @@ from esipp.checks.model import Family
 from esipp.checks.profile import Limit, LoadBalancer, Outcome
 from esipp.judging.frame import Known, give_verdict, undecided
 from esipp.ledger.run import DEFAULT_NODES
-from esipp.loadbalancers.capabilities import features_of
+from esipp.loadbalancers.capabilities import features_of, node_ports_feature
 from esipp.loadbalancers.profiles.loading import all_profiles, named
 from esipp.report.rendering.terminal import as_text
 from esipp.testbed.objects import Ground
@@ -169,6 +169,24 @@ def test_what_was_only_found_does_not_limit_what_it_carries() -> None:
         "reported all the same"
     )
     assert len(guess.asked) > len(sure.asked)
+
+
+@pytest.mark.parametrize(
+    ("names", "present", "why"),
+    [
+        (("metallb-l2",), True, "the address of the vip as destination"),
+        (("metallb-l2", "aws-clb"), False, "metallb-l2 or aws-clb: "),
+        (("eks-nlb-ip",), True, "the address of the pod"),
+        (("haproxy",), False, "the address of the node"),
+        ((), False, "no profile fits"),
+    ],
+)
+def test_services_without_node_ports_are_served_where_packets_do_not_go_to_them(
+    names: tuple[str, ...], present: bool, why: str
+) -> None:
+    found = node_ports_feature([named(name) for name in names])
+    assert found.present is present
+    assert why in found.why
 
 
 @pytest.mark.parametrize(

@@ -433,3 +433,24 @@ def test_no_pair_of_event_and_stream_is_left_out_in_silence() -> None:
     assert {check.subject.claim for check in ALL} == set(Claim)
     compared = [(event, at, COMPARED[stream]) for event, at, stream in asked if stream in COMPARED and not stream.size]
     assert not any(why_not(*each) for each in compared)
+
+
+def test_clients_that_pass_a_network_policy_or_are_shut_out_by_one_fail() -> None:
+    ours = {"network-policy", "network-policy-vip"}
+    checks = [check for check in CHECKS if check.subject.event.name in ours]
+
+    def failed(world: World, features: dict[str, Feature]) -> set[tuple[str, str]]:
+        seen, known = world.seen(*ours), Known({}, features)
+        found = {check: scenario_of(check).judge(check, seen, known).status for check in checks}
+        assert {*found.values()} <= {Status.PASS, Status.FAIL, Status.UNSUPPORTED}
+        return {
+            (check.subject.stream.name, check.subject.claim.value)
+            for check, status in found.items()
+            if status is Status.FAIL
+        }
+
+    assert failed(World(), FEATURES) == set()
+    assert failed(World(keeps=frozenset({"tcp-new"})), FEATURES) == {("tcp-new", "gone")}
+    assert failed(World(silent=frozenset({"udp-new"})), FEATURES) == {("udp-new", "served")}
+    without = FEATURES | {"network-policies": Feature(False, "a pod still reached another one's own address")}
+    assert failed(World(keeps=frozenset({"tcp-new"})), without) == set()

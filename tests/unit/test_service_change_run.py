@@ -17,20 +17,23 @@ from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline.streams import OURS, Sample
+from esipp.judging.topology import parse_address
 from esipp.probing.traffic import LAST_PORT
 from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import objects, service
 from esipp.scenarios.service_change.run import Driver, off_beat
 from esipp.scenarios.service_change.subject import At, Do, Pods, service_of
+from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
-RUN, PODS = "0a1b2c", ("changes-1", "changes-2", "changes-killed")
+RUN, PODS = "0a1b2c", ("changes-1", "changes-2", "changes-killed", "changes-guarded", "changes-guarded-vip")
+CLIENT = parse_address("203.0.113.5")
 LAST = TCP_NEW.timeout
 ASKED = [(At.BARE_NODE, kind, Family.IPV4) for kind in (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
 ALL = [*ASKED, (At.CLUSTER_IP, TCP_NEW, Family.IPV4)]
@@ -53,6 +56,9 @@ class World:
     refuses: str = ""
     refused_at: str = ""
     others: list[dict[str, Any]] = field(default_factory=list)
+    policies: list[tuple[float, str]] = field(default_factory=list)
+    enforces: bool = True
+    seen_as: str = "203.0.113.5"
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
@@ -79,6 +85,9 @@ class World:
         self.requests.append(("create", path, manifest))
         if self.refused_at == "create":
             raise ApiError(422, "Invalid", self.refuses, f"POST {path}")
+        if manifest["kind"] == "NetworkPolicy":
+            self.policies.append((self.now, manifest["metadata"]["name"].rpartition("-")[2]))
+            return
         if manifest["kind"] == "Pod":
             self.changes.append((self.now, (manifest["metadata"]["name"],)))
             return
@@ -92,7 +101,10 @@ class World:
     def send(self, kind: StreamKind, name: str, target: Any, first_port: int) -> Any:
         assert first_port >= 20000
         self.dialled.append((kind.name, target))
-        return SimpleNamespace(name=name, view=lambda since, until, now: self._view(name, since, until))
+        samples = [self._sample(name, self.now)]
+        return SimpleNamespace(
+            name=name, samples=samples, view=lambda since, until, now: self._view(name, since, until)
+        )
 
     def ask_arrived(self, prober: object, pod: Any, node: str) -> None:
         assert prober == "inside"
@@ -138,9 +150,15 @@ class World:
 
     def _sample(self, name: str, when: float) -> Sample:
         pods = [pods for at, pods in self.changes if at == 0 or at + self.follows(name) <= when][-1]
-        if not pods:
+        if not pods or not self._admitted(name, when):
             return Sample(0, when, when + 0.9, "timeout")
-        return Sample(0, when, when + 0.002, "answered", pods[0])
+        return Sample(0, when, when + 0.002, "answered", pods[0], source=self.seen_as)
+
+    def _admitted(self, name: str, when: float) -> bool:
+        """Whether a NetworkPolicy admits a stream; without one, everybody is admitted."""
+        there = {policy for at, policy in self.policies if at + self.follows(name) <= when}
+        inside = "clusterip" in name or "pod-ip" in name
+        return not there or not self.enforces or ("pods" if inside else "client") in there
 
     def list(self, path: str) -> Any:
         assert path == "/api/v1/services", "ports and ClusterIPs are the cluster's"
@@ -155,6 +173,7 @@ def driven(
     *,
     disruptor: bool = True,
     client: str = "pod-on-bare-node",
+    performed: bool = True,
 ) -> Driver:
     event = event_of(name)
     created = service(event, RUN, (Protocol.TCP, Protocol.UDP))
@@ -178,16 +197,20 @@ def driven(
         agents={ROLES[Role.ENDPOINT_NODE]: "agent-x"},
         listeners={ROLES[Role.ENDPOINT_NODE]: {Protocol.TCP: 40001, Protocol.UDP: 40002}},
         pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
+        vips={event.service: {Family.IPV4: "192.0.2.80"}},
+        obstacles={},
+        network_policies=[],
     )
     for module in (run, events):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
     traffic: Any = {"outside-1": world, client: world}
-    manifests = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
-    driver = Driver(testbed, event, asked, traffic, stop, manifests, ["203.0.113.5/32"])
+    pods = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
+    driver = Driver(testbed, event, asked, traffic, stop, pods, ["203.0.113.5/32"], [CLIENT])
     driver.disruptor = (lambda: cast(Disruptor, world)) if disruptor else None
-    driver.perform()
+    if performed:
+        driver.perform()
     return driver
 
 
@@ -257,6 +280,86 @@ def test_a_service_with_a_cluster_ip_alone_follows_its_internal_policy(monkeypat
     assert policies == ["Local", "Cluster"]
 
 
+GUARDED = [(at, TCP_NEW, Family.IPV4) for at in (At.ENDPOINT_NODE, At.CLUSTER_IP, At.POD_IP)]
+
+
+def test_network_policies_admit_others_then_the_client_outside_then_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "network-policy", world, GUARDED)
+    paths, made = {path for _, path, _ in world.requests}, [manifest for _, _, manifest in world.requests]
+    assert paths == {"/apis/networking.k8s.io/v1/namespaces/esipp/networkpolicies"}
+    assert [each["metadata"]["name"].rpartition("-")[2] for each in made] == ["others", "client", "pods"]
+    assert {each["spec"]["podSelector"]["matchLabels"]["esipp.dev/pod"] for each in made} == {"changes-guarded"}
+    assert all(each["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "esipp" for each in made)
+    others, client, pods = ([peer for rule in each["spec"]["ingress"] for peer in rule["from"]] for each in made)
+    assert {peer["ipBlock"]["cidr"] for peer in others} == {"192.0.2.0/24", "2001:db8::/32"}
+    assert (len(client), client[-1]) == (101, {"ipBlock": {"cidr": "203.0.113.5/32"}})
+    assert {peer["podSelector"]["matchLabels"]["esipp.dev/pod"] for peer in pods} == {
+        "pod-on-bare-node", "pod-on-endpoint-node",
+    }  # fmt: skip
+    seen = {
+        at: [bool(stage.at((at, "tcp-new", Family.IPV4)).pods) for stage in driver.seen.stages] for at, *_ in GUARDED
+    }
+    assert seen[At.ENDPOINT_NODE] == [True, False, True, True]
+    assert seen[At.CLUSTER_IP] == seen[At.POD_IP] == [True, False, False, True]
+    assert world.now - 1000.0 < 25
+    assert driver.enforced
+    assert driver.enforced.present
+    assert dict(world.dialled)["tcp-new"] == ("10.244.1.d", manifests.TCP)
+
+
+@pytest.mark.parametrize("others", [[], ["theirs"]])
+def test_policies_without_an_effect_end_the_event_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch, others: list[str]
+) -> None:
+    world = World(enforces=False)
+    driver = driven(monkeypatch, "network-policy", world, GUARDED, performed=False)
+    driver.testbed.network_policies = others
+    driver.perform()
+    assert len(driver.seen.stages) == 2
+    assert driver.enforced
+    assert not driver.enforced.present
+    assert "a pod still reached another one's own address over IPv4" in driver.enforced.why
+    assert ("allows all traffic in its namespace, as others added theirs" in driver.enforced.why) is bool(others)
+
+
+def test_a_policy_that_only_the_service_evades_has_an_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(lambda name: 0.3 if "pod-ip" in name else 1e9)
+    driver = driven(monkeypatch, "network-policy", world, GUARDED)
+    assert driver.enforced
+    assert driver.enforced.present
+    assert len(driver.seen.stages) == 4
+
+
+def test_nothing_is_said_of_policies_if_too_few_requests_had_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    usual = world._sample
+    world._sample = lambda name, when: (  # type: ignore
+        Sample(0, when, when, OURS) if "pod-ip" in name and world.policies else usual(name, when)
+    )
+    with pytest.raises(HarnessError, match="not observed whether NetworkPolicies have an effect"):
+        driven(monkeypatch, "network-policy", world, GUARDED)
+
+
+def test_one_late_answer_of_the_pod_itself_shows_that_policies_have_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(enforces=False)
+    usual = world._sample
+    world._sample = lambda name, when: (  # type: ignore
+        Sample(0, when, when + 0.9, "timeout") if "pod-ip" in name and when > world.now - 2.0 else usual(name, when)
+    )
+    driver = driven(monkeypatch, "network-policy", world, GUARDED)
+    assert driver.enforced
+    assert not driver.enforced.present
+
+
+@pytest.mark.parametrize(("source", "hidden"), [("203.0.113.5", False), ("192.0.2.99", True)])
+def test_a_vip_that_hides_the_client_is_an_obstacle(monkeypatch: pytest.MonkeyPatch, source: str, hidden: bool) -> None:
+    asked = [(At.VIP, TCP_NEW, Family.IPV4), (At.POD_IP, TCP_NEW, Family.IPV4)]
+    driver = driven(monkeypatch, "network-policy-vip", World(seen_as=source), asked)
+    assert (driver.seen.obstacles.keys() == {(At.VIP, Family.IPV4)}) is hidden
+    assert all("192.0.2.99" in why for why in driver.seen.obstacles.values())
+
+
 SPECS = {
     Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
     Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
@@ -269,6 +372,8 @@ SPECS = {
     Do.ADMIT_ALL: {"loadBalancerSourceRanges": None},
     Do.INTERNAL_LOCAL: {"internalTrafficPolicy": "Local"},
     Do.INTERNAL_CLUSTER: {"internalTrafficPolicy": "Cluster"},
+    Do.PREFER_CLOSE: {"trafficDistribution": "PreferClose"},
+    Do.PREFER_NONE: {"trafficDistribution": None},
 }
 
 

@@ -35,7 +35,7 @@ from esipp.preflight.steps import (
     read_nodes,
 )
 from esipp.probing import outside
-from esipp.testbed import leftovers
+from esipp.testbed import leftovers, network_policies
 from esipp.testbed.echo_image import EchoImage, default_image
 from esipp.testbed.objects import Ground
 from esipp.testbed.pull_secret import load
@@ -201,6 +201,8 @@ def _created(work: Work, settings: Settings, found: Findings) -> list[str]:
     made = ["Deployments of the continuity suite"] if any(check.suite == "continuity" for check in work.asked) else []
     made += ["a copy of the pull secret"] if settings.customisation.pull_secret else []
     made += ["a NetworkPolicy that allows all traffic, if others deny some"]
+    policies = any(network_policies.FEATURE in check.features for check in work.asked)
+    made += ["NetworkPolicies for pods of the suite changes"] if policies else []
     made += ["processes of the prober on this machine or over ssh"] if found.described else []
     if settings.allow_disruptive:
         made += ["cordons, labels and annotations on nodes, one at a time (--allow-disruptive)"]

@@ -5,13 +5,23 @@ from dataclasses import dataclass
 
 from esipp.base.errors import PreflightError
 from esipp.base.plural import counted
-from esipp.checks.check import HEALTH_VIEW, HOST_NETWORK, KUBERNETES, LONG, NAT, ROUTED, Check, Feature
+from esipp.checks.check import (
+    HEALTH_VIEW,
+    HOST_NETWORK,
+    KUBERNETES,
+    LONG,
+    NAT,
+    ROUTED,
+    WITHOUT_NODE_PORTS,
+    Check,
+    Feature,
+)
 from esipp.checks.model import Balancer, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.versions import asked_version, version_features
 from esipp.judging.topology import Node, cast_roles, with_control_plane
 from esipp.ledger.run import DEFAULT_NODES
-from esipp.loadbalancers.capabilities import features_of
+from esipp.loadbalancers.capabilities import features_of, node_ports_feature
 from esipp.loadbalancers.provider_annotations import header_features, headers_of
 from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.preflight.outside_clients import ONLY_KIND
@@ -133,6 +143,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     number = asked.nodes + shows
     found["nodes.four"] = Feature(number > 3, f"{counted(number, 'node')} can run our pods")
     found |= header_features(profile, headers_of(profile))
+    found[WITHOUT_NODE_PORTS] = node_ports_feature([profile])
     cloud = cloud_of(profile)
     assumed = "assumes that its cloud's command-line tool is on PATH and logged in" if cloud else NO_TOOL
     found[HEALTH_VIEW] = Feature(bool(cloud), assumed)

@@ -8,7 +8,7 @@ from esipp.checks.check import Check, checks_about, is_about
 from esipp.checks.model import OUTSIDE, Protocol, Role
 from esipp.scenarios.changing_pods import MORE_GRACE
 from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
-from esipp.testbed import manifests
+from esipp.testbed import manifests, network_policies
 from esipp.testbed.objects import Ground, Objects
 
 PORT = 80
@@ -37,10 +37,19 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     ]
     pods = {key: value for key, value in selector(run, event.changes[0].pods).items() if value}
     internal = {"internalTrafficPolicy": event.internal.value} if event.internal else {}
+    unallocated = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
     balancer = UNSERVED_CLASS if event.unserved else ""
     return manifests.service_over(
-        event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal
+        event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **unallocated
     )
+
+
+def policy(event: Event, run: str, name: str, peers: list[Json]) -> Json:
+    """A NetworkPolicy for the pod of an event, which admits these peers. It adds to those that are there."""
+    (pod,) = event.changes[0].names
+    selected = {"matchLabels": {manifests.POD_LABEL: pod}}
+    spec = {"podSelector": selected, "policyTypes": ["Ingress"], "ingress": [{"from": peers}]}
+    return network_policies.manifest(f"{event.service}-{name}", run, spec)
 
 
 def events_of(checks: Iterable[Check]) -> list[Event]:

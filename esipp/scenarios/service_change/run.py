@@ -1,9 +1,10 @@
 """The run of this scenario: every event on Services of its own, side by side, each seen by every stream."""
 
 import copy
+import ipaddress
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
@@ -13,6 +14,7 @@ from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.labels import FINALIZER, UNSERVED_CLASS
 from esipp.base.waiting import Reading
+from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
@@ -23,7 +25,7 @@ from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.addresses import another
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
-from esipp.judging.topology import by_family
+from esipp.judging.topology import IPAddress, by_family, parse_address
 from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.events import Following, control_targets, last_answers
@@ -34,13 +36,15 @@ from esipp.scenarios.service_change.evidence import (
     ServiceChangeEvidence,
     Stage,
     Stages,
+    gone,
     shows,
     steady,
     wanted,
 )
-from esipp.scenarios.service_change.objects import PORT, events_of, objects, selector
+from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
+    BESIDE,
     INSIDE,
     MINUTE,
     NAMED,
@@ -55,7 +59,7 @@ from esipp.scenarios.service_change.subject import (
     again,
 )
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
-from esipp.testbed import manifests
+from esipp.testbed import manifests, network_policies
 from esipp.testbed.clients import Clients
 from esipp.testbed.manifests import HTTP
 from esipp.testbed.source_ranges import SourceRanges
@@ -110,6 +114,7 @@ class Driver:
         stop: ends all waits.
         pods: the manifests of the pods, by name.
         admitted: the CIDRs of the nodes and of the client outside.
+        outside: the addresses of the client outside.
         disruptor: performs disruptions; None if the event has none.
         first_port: the first source port of the streams. No other event has the same: all share their pods, and Cilium
             takes two connections from one port to one pod for the same (cilium/cilium#11810).
@@ -124,10 +129,13 @@ class Driver:
     stop: Stop
     pods: Mapping[str, Json] = field(default_factory=dict)
     admitted: Sequence[str] = ()
+    outside: Collection[IPAddress] = ()
     timeouts: Timeouts = TIMEOUTS
     disruptor: Callable[[], Disruptor] | None = None
     first_port: int = FIRST_PORT
     seen: Stages = field(default_factory=Stages)
+    enforced: Feature | None = None
+    """Whether NetworkPolicies have an effect here; None if that was not observed."""
     _name: str = ""
     _held: str = ""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
@@ -160,6 +168,8 @@ class Driver:
                     cause = time.monotonic()
                 else:
                     cause = self._disrupted(change, change.disruption)
+                if self.enforced and not self.enforced.present:
+                    break
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
             last_answers(self.stop, end, last, self.timeouts.last_answers)
@@ -185,6 +195,8 @@ class Driver:
         self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
         if not refused:
             self._wait(change)
+        if change.do is Do.POLICY_FOR_OTHERS:
+            self.enforced = self._observe_policy()
 
     def _seen(self, change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
         """The stage, as evidence."""
@@ -257,6 +269,11 @@ class Driver:
             Do.ADMIT_OTHERS: partial(self._update, loadBalancerSourceRanges=list(OF_OTHERS)),
             Do.ADMIT_CLIENT: partial(self._update, loadBalancerSourceRanges=[*MANY, *self.admitted]),
             Do.ADMIT_ALL: partial(self._update, loadBalancerSourceRanges=self._spec.get("loadBalancerSourceRanges")),
+            Do.PREFER_CLOSE: partial(self._update, trafficDistribution="PreferClose"),
+            Do.PREFER_NONE: partial(self._update, trafficDistribution=None),
+            Do.POLICY_FOR_OTHERS: self._shut,
+            Do.POLICY_FOR_CLIENT: lambda _: self._open("client", _blocks((*MANY, *_cidrs(self.outside)))),
+            Do.POLICY_FOR_PODS: lambda _: self._open("pods", _labelled(INSIDE.name, BESIDE.name)),
         }
 
     def _path(self, name: str = "", kind: str = "services") -> str:
@@ -343,6 +360,48 @@ class Driver:
         body = {"spec": {"selector": selector(self.testbed.run, Pods.NONE)}}
         self.testbed.cluster.patch(self._path(self._namesake), body, "merge-patch")
 
+    # ------------------------------------------------------------------------------------------ the NetworkPolicies
+    def _open(self, name: str, peers: list[Json]) -> None:
+        """Create a NetworkPolicy for the pod, which admits these peers besides those of others."""
+        collection = network_policies.collection_of(self.testbed.namespace)
+        self.testbed.cluster.create(collection, policy(self.event, self.testbed.run, name, peers))
+
+    def _shut(self, _: Change) -> None:
+        """Create the first one, after which no client of ours is admitted."""
+        for (at, _name, family), stream in self.seen.streams.items():
+            last = next((each.source for each in reversed(stream.samples) if each.answered), "")
+            if at.is_vip and last and parse_address(last) not in self.outside:
+                why = f"the pod sees {last} at the VIP and not the client's address, so no NetworkPolicy can admit it"
+                self.seen.obstacles[at, family] = why
+        self._open("others", _blocks(OF_OTHERS))
+
+    def _observe_policy(self) -> Feature:
+        """Whether NetworkPolicies have an effect. They have none if a pod that none admits reaches the pod itself.
+
+        Raises:
+            HarnessError: too few of its requests got a result.
+        """
+        shut, now = self.seen.stages[-1], time.monotonic()
+        ways = {asked: stream for asked, stream in self.seen.streams.items() if asked[0] is At.POD_IP}
+        answering = dict.fromkeys(
+            family.value
+            for (_, _, family), stream in ways.items()
+            if any(each.answered for each in stream.view(max(shut.accepted, now - SILENT), now, now))
+        )
+        if answering:
+            others = ", ".join(self.testbed.network_policies)
+            lifted = f"; esipp allows all traffic in its namespace, as others added {others}" if others else ""
+            still = f"{now - shut.accepted:.0f} s after a NetworkPolicy shut it out, a pod still reached another one's"
+            return Feature(False, f"{still} own address over {' and '.join(answering)}{lifted}")
+        silent = [
+            steady(InStage(shut, now, stream.view(shut.accepted, now, now)), gone(shut.at(asked)))
+            for asked, stream in ways.items()
+        ]
+        if silent and all(silent):
+            return Feature(True, "a NetworkPolicy kept a pod from another one's own address")
+        sentence = "It was not observed whether NetworkPolicies have an effect: requests had too few results."
+        raise HarnessError(sentence, "is this machine busy?")
+
     # --------------------------------------------------------------------------------------------------- the streams
     def _ask_pods(self) -> None:
         """Ask every pod of the event what it counted of the streams that nobody answers."""
@@ -392,6 +451,10 @@ class Driver:
             node = self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]]
             port, address = self.testbed.listeners.get(node.name, {}).get(protocol), node.internal.get(family)
             return Target(address, port) if address and port else f"there is no {family} listener on {node.name}"
+        if at is At.POD_IP:
+            (pod,) = self.event.changes[0].names
+            own = self.testbed.pods[pod].addresses.get(family)
+            return Target(own, TARGETS[protocol]) if own else f"the pod {pod} has no {family} address"
         if at.role is None:
             address = by_family(self._spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
@@ -437,7 +500,7 @@ def streams_of(checks: Iterable[ServiceChangeCheck]) -> dict[Event, list[tuple[A
     made = dict[Event, dict[tuple[At, StreamKind, Family], None]]()
     for each in (check.subject for check in checks):
         of_event = made.setdefault(each.event, {})
-        of_event |= dict.fromkeys((each.at, kind, each.family) for kind in each.streams)
+        of_event |= dict.fromkeys((at, kind, each.family) for at, kind in each.sent)
     return {event: list(streams) for event, streams in made.items()}
 
 
@@ -449,6 +512,20 @@ def first_ports(asked: Mapping[Event, Sequence[tuple[At, StreamKind, Family]]]) 
 
 def _nothing(_: Change) -> None:
     """The Service stays as it is."""
+
+
+def _cidrs(addresses: Collection[IPAddress]) -> list[str]:
+    return sorted(str(ipaddress.ip_network(each)) for each in addresses)
+
+
+def _blocks(cidrs: Collection[str]) -> list[Json]:
+    """Peers of a NetworkPolicy: the addresses of these CIDRs."""
+    return [{"ipBlock": {"cidr": cidr}} for cidr in cidrs]
+
+
+def _labelled(*pods: str) -> list[Json]:
+    """Peers of a NetworkPolicy: these pods. An ``ipBlock`` is for addresses outside the cluster."""
+    return [{"podSelector": {"matchLabels": {manifests.POD_LABEL: pod}}} for pod in pods]
 
 
 def _node_ports(spec: Json) -> dict[str, int]:
@@ -480,20 +557,23 @@ def observe(context: Context) -> ServiceChangeEvidence:
     events, scenario_objects = events_of(checks), objects(list(checks), context.ground)
     pods = {pod["metadata"]["name"]: pod for pod in scenario_objects.pods}
     of_nodes = [each for node in topology.nodes.values() for each in node.internal.values()]
-    of_client = map(str, topology.stands[OUTSIDE.name].addresses)
-    admitted = SourceRanges(clients=True).of([*of_nodes, *of_client], list(Family))
+    outside = topology.stands[OUTSIDE.name].addresses
+    admitted = SourceRanges(clients=True).of([*of_nodes, *map(str, outside)], list(Family))
 
     asked = streams_of(checks)
     ports = first_ports(asked)
 
     def go_through(event: Event) -> None:
         driver = Driver(
-            testbed, event, asked[event], traffic, stop, pods, admitted, context.timeouts,
+            testbed, event, asked[event], traffic, stop, pods, admitted, outside, context.timeouts,
             disruptor=lambda: context.disruptor(stop), first_port=ports[event],
         )  # fmt: skip
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):
             driver.perform()
+        if driver.enforced and context.features[network_policies.FEATURE].present:
+            context.findings.features[network_policies.FEATURE] = driver.enforced
+            run.feature(network_policies.FEATURE, driver.enforced)
 
     with run.phase("changes", ", ".join(event.name for event in events)):
         seen.controls = controls(traffic, clients)

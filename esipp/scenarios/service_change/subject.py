@@ -43,6 +43,7 @@ class At(StrEnum):
     smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod dials the control listener of another
     node, from the source port that is the Service's nodePort.
     ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
+    ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -58,6 +59,7 @@ class At(StrEnum):
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
     NEW_ADDRESS = "new-address-of-endpoint-node"
+    POD_IP = "pod-ip"
 
     @property
     def is_vip(self) -> bool:
@@ -76,7 +78,7 @@ class At(StrEnum):
             return Role.ENDPOINT_NODE
         if self is At.SMALL_MTU:
             return Role.BARE_NODE
-        return None if self.is_vip or self.is_cluster_ip or self is At.OUT else Role(self.value)
+        return None if self.is_vip or self.is_cluster_ip or self in (At.OUT, At.POD_IP) else Role(self.value)
 
     @property
     def client(self) -> Client:
@@ -84,6 +86,7 @@ class At(StrEnum):
         others = {
             At.CLUSTER_IP: INSIDE,
             At.OUT: INSIDE,
+            At.POD_IP: INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
             At.CLUSTER_IP_FROM_NODE: ON_NODE,
             At.VIP_FROM_NODE: ON_NODE,
@@ -106,6 +109,8 @@ class Pods(StrEnum):
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
+    GUARDED = "guarded"
+    GUARDED_VIP = "guarded-vip"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,6 +155,11 @@ class Do(StrEnum):
     ADMIT_OTHERS = "admits only the addresses of other clients"
     ADMIT_CLIENT = "admits a hundred ranges, and last the addresses of the nodes and of the client"
     ADMIT_ALL = "has its first source ranges again (usually none)"
+    PREFER_CLOSE = "prefers close endpoints"
+    PREFER_NONE = "prefers no endpoints"
+    POLICY_FOR_OTHERS = "has a pod with a NetworkPolicy that admits only the addresses of other clients"
+    POLICY_FOR_CLIENT = "has a NetworkPolicy that also admits a hundred ranges, the last of them the client outside"
+    POLICY_FOR_PODS = "has a NetworkPolicy that also admits client pods, by their labels"
 
 
 class Health(StrEnum):
@@ -275,6 +285,7 @@ class Event:
         apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
+        node_ports: whether a LoadBalancer Service has nodePorts, too.
         long: whether it takes so long that only ``--long`` asks it.
     """
 
@@ -286,6 +297,7 @@ class Event:
     internal: TrafficPolicy | None = None
     apart: bool = False
     unserved: bool = False
+    node_ports: bool = True
     long: bool = False
 
     @property
@@ -297,6 +309,11 @@ class Event:
     def announced(self) -> bool:
         """Return whether a load balancer serves it."""
         return self.kind is ServiceType.LOAD_BALANCER and not self.unserved
+
+    @property
+    def guarded(self) -> bool:
+        """Return whether a NetworkPolicy selects its pod."""
+        return any(change.do is Do.POLICY_FOR_OTHERS for change in self.changes)
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:
@@ -328,6 +345,12 @@ class ServiceChange(Subject):
     def streams(self) -> tuple[StreamKind, ...]:
         """Return the streams that decide it."""
         return (self.stream, self.compared) if self.compared else (self.stream,)
+
+    @property
+    def sent(self) -> tuple[tuple[At, StreamKind], ...]:
+        """Return all streams that it needs, with where they go: also the control of a NetworkPolicy."""
+        control = ((At.POD_IP, self.stream),) if self.event.guarded else ()
+        return (*((self.at, stream) for stream in self.streams), *control)
 
     @property
     def traits(self) -> Mapping[str, str]:
