@@ -268,6 +268,10 @@ CILIUM_SOCKETS = Reference(
     "Cilium documentation, Kubernetes without kube-proxy: socket load balancing",
     f"{_CILIUM_WITHOUT_KUBE_PROXY}#:~:text=Socket%20LoadBalancer",
 )
+CILIUM_UDP_SLOT = Reference(
+    "Cilium: bpf/bpf_sock.c, sock_select_slot",
+    "https://github.com/cilium/cilium/blob/v1.18.6/bpf/bpf_sock.c#:~:text=sock_select_slot",
+)
 CILIUM_NODEPORT_ADDRESSES = Reference(
     "Cilium documentation, Kubernetes without kube-proxy: addresses of nodePorts",
     f"{_CILIUM_WITHOUT_KUBE_PROXY}#nodeport-devices-port-and-bind-settings",

@@ -15,6 +15,7 @@ from esipp.scenarios.every_node.subject import (
     FELL_BACK,
     INSIDE,
     KUBE_PROXY,
+    UNEVEN_OVER_UDP,
     Entrance,
     EveryNode,
     EveryNodeCheck,
@@ -44,6 +45,17 @@ FALLS_BACK = KnownDifference(
     nature=Nature.DEFECT,
     evidence="On every node without an endpoint, an endpoint of another node answers host processes.",
     hides="Any other way in which internalTrafficPolicy Local fails there.",
+)
+
+BY_SOCKET = KnownDifference(
+    (("service-proxy", "cilium"), ("cilium.sockets-of-hosts", "balanced")),
+    UNEVEN_OVER_UDP,
+    "Cilium chooses the endpoint of a UDP socket by the socket's number, and not by chance: sockets that are made in a "
+    "regular order do not get all endpoints equally",
+    (CILIUM_UDP_SLOT,),
+    by_chance=True,
+    evidence="Only datagrams of host processes to ClusterIPs have unequal shares, and every endpoint got some.",
+    hides="Cilium may prefer an endpoint for datagrams for another reason.",
 )
 
 CLIENT = (OUTSIDE,)
@@ -338,8 +350,16 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
             fails_if=said.fails_if,
             asked=ASKED,
             features=needs(*others, client=None if entrance in INSIDE else client, family=family, balancer=balancer),
-            differences=(FALLS_BACK,) if itp and requires is Requires.SILENT else (),
+            differences=_differences(subject),
         )
+
+
+def _differences(subject: EveryNode) -> tuple[KnownDifference, ...]:
+    if subject.entrance is not Entrance.CLUSTER_IP:
+        return ()
+    if subject.requires is Requires.SILENT and subject.policy is LOCAL:
+        return (FALLS_BACK,)
+    return (BY_SOCKET,) if subject.requires is Requires.EVEN and subject.protocol is Protocol.UDP else ()
 
 
 def of_families(family: Family) -> Iterator[EveryNodeCheck]:

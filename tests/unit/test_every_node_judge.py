@@ -340,6 +340,14 @@ def test_inside_too_a_node_with_several_endpoints_uses_them_equally() -> None:
         return (row.entrance, row.service, row.protocol, row.family, row.node) == wanted
 
     assert set(red(changed(seen(), several, skewed))) == {"nodes.clusterip.itp-local.udp.ipv4.even"}
+    cilium = {"service-proxy": "cilium", "cilium.sockets-of-hosts": "balanced"}
+    name = "nodes.clusterip.itp-local.udp.ipv4.even"
+    assert verdicts(changed(seen(), several, skewed), cilium)[name].status is Status.KNOWN
+
+    def to_one(row: Dialled) -> tuple[Answer, ...]:
+        return tuple(replace(each, count=count) for each, count in zip(row.answers, (200, 0), strict=True))
+
+    assert verdicts(changed(seen(), several, to_one), cilium)[name].status is Status.FAIL, "one has no share"
 
 
 def test_shares_are_unequal_only_beyond_chance() -> None:

@@ -174,5 +174,8 @@ def several_announced(family: Family) -> str:
     return f"load-balancer.several-addresses.{family.value.lower()}"
 
 
+UNEVEN_OVER_UDP = "shares differ over UDP, and every endpoint has one"
+"""Evidence: only shares of datagrams differ, of host processes that dial ClusterIPs; each endpoint got some."""
+
 FELL_BACK = "endpoints of other nodes answered"
 """Evidence: nodes without an endpoint do not keep silent, but hand over to endpoints of other nodes."""
