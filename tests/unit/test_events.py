@@ -35,7 +35,8 @@ def context(*parts: str) -> Any:
     def asked(*kinds: type) -> list[Check]:
         return [each for each in all_checks() if isinstance(each.subject, kinds) and each.subject.part in parts]
 
-    made = {"features": {"vantage.outside": SimpleNamespace(present=True)}, "ground": None, "testbed": None}
+    made = {"features": {"vantage.outside": SimpleNamespace(present=True)}, "ground": None}
+    made["testbed"] = SimpleNamespace(balancer=SimpleNamespace(profiles=(), certain=False))
     return SimpleNamespace(
         run=Recording(Settings("kind-test"), say=lambda _: None), asked=asked, topology=SimpleNamespace(nodes={}),
         clients=None, disruptor=None, stop=Stop, timeouts=TIMEOUTS, **made,
