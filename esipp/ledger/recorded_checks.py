@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.checks.check import REFERENCE, Check, Level
+from esipp.checks.model import Vantage
 from esipp.checks.reference import Reference, read_reference
 
 
@@ -20,7 +21,8 @@ class Place:
 
     Args:
         service, entry: the line's words; ``kind``: only lines of one kind may be joined; ``order`` sorts them.
-        client, family: the column; ``client_order`` sorts columns. ``protocol`` is named where it makes a difference.
+        client, family: the column; ``client_order`` sorts columns; ``vantage`` is the kind of client. ``protocol`` is
+            named where it makes a difference.
         axes: its value on each axis on which checks are siblings; ``siblings``: what all those have in common that
             differ from it on that axis only.
     """
@@ -31,6 +33,7 @@ class Place:
     order: tuple[Any, ...]
     client: str
     client_order: tuple[Any, ...]
+    vantage: Vantage
     family: str
     protocol: str
     axes: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +78,7 @@ def read_check(record: Mapping[str, Any]) -> RecordedCheck:
     """A check of a ledger's header.
 
     Raises:
-        KeyError, ValueError, TypeError: it is none.
+        LookupError, ValueError, TypeError: it is none.
     """
     expect = record.get("expect", "")
     classes = frozenset(expect) if isinstance(expect, list) else frozenset()
@@ -84,8 +87,8 @@ def read_check(record: Mapping[str, Any]) -> RecordedCheck:
         where = record["place"]
         place = Place(
             where["service"], where["entry"], where["kind"], tuple(where["order"]), record["client"],
-            (*where["client"], record["client"]), record["family"], record["protocol"], record["axes"],
-            record["siblings"],
+            (*where["client"], record["client"]), [*Vantage][where["client"][1]], record["family"], record["protocol"],
+            record["axes"], record["siblings"],
         )  # fmt: skip
     return RecordedCheck(
         record["id"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from esipp.base.document import Cell, Table
 from esipp.checks.check import Status
-from esipp.checks.model import AddressClass, Family, Protocol
+from esipp.checks.model import AddressClass, Family, Protocol, Vantage
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.recorded_checks import Place, RecordedCheck
@@ -41,10 +41,13 @@ LEGEND = (
     "answer. Two letters: both occurred.",
     "Verdict, the worst of all checks in the field: no sign as required, ! fail, ~ flaky, k known difference, "
     "? inconclusive, u unsupported, E suite error, r recorded only. A dot: no check.",
-    "A line covers every tested protocol unless it names some. (+n): n more Services, with other traits or with no "
-    "policy set, show the same; Services that differ have lines of their own. (2nd): a second address of the node. "
-    "v4, v6: IPv4, IPv6.",
+    "Each kind of client has a table. A line covers every protocol tested there unless it names some. (+n): n more "
+    "Services, with other traits or with no policy set, show the same; Services that differ have lines of their own. "
+    "(2nd): a second address of the node. v4, v6: IPv4, IPv6.",
 )
+
+CLIENTS = {Vantage.OUTSIDE: "clients outside", Vantage.POD: "pods", Vantage.NODE: "host processes"}
+"""The kinds of clients. In a text each has a table of its own, as a table of all clients would be too wide."""
 
 Column = tuple[str, str]
 """Client and family."""
@@ -98,11 +101,17 @@ def grid(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Gr
     return Grid(lines, [line.title(tested) for line in lines], clients, families)
 
 
-def matrix(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> Table | None:
-    """The matrix of all tested checks as a table; a cell has a field for each family."""
-    whole = grid(checks, verdicts)
-    if whole is None:
-        return None
+def tables(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> tuple[Table, ...]:
+    """The matrix as a table for each kind of client with tested checks; lines merge within it."""
+    kinds = {
+        title: grid([check for check in checks if check.place and check.place.vantage is kind], verdicts)
+        for kind, title in CLIENTS.items()
+    }
+    return tuple(_table(title, found) for title, found in kinds.items() if found)
+
+
+def _table(caption: str, whole: Grid) -> Table:
+    """A cell has a field for each family."""
     names = " ".join("v4" if family is Family.IPV4 else "v6" for family in whole.families)
     rows: list[tuple[Cell, ...]] = [("", *[names] * len(whole.clients))]
     for line, title in zip(whole.lines, whole.titles, strict=True):
@@ -110,7 +119,7 @@ def matrix(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> 
             [line.fields.get((client, family.value), ".") for family in whole.families] for client in whole.clients
         ]
         rows.append((title, *map(" ".join, fields)))
-    return Table(("", *(client.replace("-", " ") for client in whole.clients)), tuple(rows))
+    return Table(("", *(client.replace("-", " ") for client in whole.clients)), tuple(rows), caption)
 
 
 def _lines(asked: Iterable[Asked]) -> tuple[list[Line], Mapping[tuple[str, str], set[str]]]:

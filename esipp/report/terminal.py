@@ -13,7 +13,7 @@ from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.reading import LEDGER, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import Cause, causes, is_believed, reasons
-from esipp.report.matrix import LEGEND, matrix
+from esipp.report.matrix import LEGEND, tables
 from esipp.report.rendering.terminal import apart, as_lines
 from esipp.report.sections import summaries
 
@@ -109,13 +109,15 @@ def contradictions(run: RecordedRun) -> list[str]:
 
 
 def _matrices(checks: Sequence[RecordedCheck], verdicts: Mapping[str, Verdict]) -> list[Block]:
-    """A matrix for each suite with path checks; several matrices carry the name of their suite."""
+    """The matrix of each suite with path checks; several carry the names of their suites."""
     by_suite: dict[str, list[RecordedCheck]] = {}
     for check in checks:
         if check.place:
             by_suite.setdefault(check.suite, []).append(check)
-    found = {suite: table for suite, own in by_suite.items() if (table := matrix(own, verdicts))}
-    return [Section(f"suite {suite}", (table,)) if len(found) > 1 else table for suite, table in found.items()]
+    found = {suite: made for suite, own in by_suite.items() if (made := tables(own, verdicts))}
+    if len(found) > 1:
+        return [Section(f"suite {suite}", made) for suite, made in found.items()]
+    return [table for made in found.values() for table in made]
 
 
 def _checks(checks: Sequence[RecordedCheck], run: RecordedRun) -> list[Block]:

@@ -4,13 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from esipp.base.document import WIDTH, plain
+from esipp.checks.catalog import all_path_checks
 from esipp.checks.check import Feature, Level, Status
-from esipp.checks.model import AddressClass, EntryKind, Family, Path, Protocol
+from esipp.checks.model import AddressClass, EntryKind, Family, Path, Protocol, Vantage
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
-from esipp.report.matrix import matrix
+from esipp.report.matrix import CLIENTS, tables
+from esipp.report.rendering import terminal
 from esipp.report.rendering.terminal import as_lines
 from esipp.report.terminal import failures, summary
 from tests.unit.recorded_world import recorded, recorded_checks, with_looks
@@ -51,11 +55,14 @@ def rewritten(test: Callable[[Path], bool], what: AddressClass = AddressClass.NO
     return {path: what for path in paths if test(path)}
 
 
-def matrix_of(verdicts: Mapping[str, Verdict], path_checks: Sequence[PathCheck] = CHECKS) -> list[str]:
-    """The rows of the matrix, each on one line."""
-    table = matrix(recorded_checks(path_checks), verdicts)
-    assert table is not None
-    return ["  ".join(map(plain, row)) for row in (table.head, *table.rows)]
+def matrix_of(
+    verdicts: Mapping[str, Verdict], path_checks: Sequence[PathCheck] = CHECKS, kind: Vantage = Vantage.OUTSIDE
+) -> list[str]:
+    """The rows of the matrix of one kind of client, each on one line; none if the kind has no matrix."""
+    found = {table.caption: table for table in tables(recorded_checks(path_checks), verdicts)}
+    if table := found.get(CLIENTS[kind]):
+        return ["  ".join(map(plain, row)) for row in (table.head, *table.rows)]
+    return []
 
 
 def line_of(lines: Sequence[str], title: str) -> str:
@@ -76,17 +83,43 @@ def test_a_healthy_run_fits_the_width_and_says_conformant() -> None:
 
 
 def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> None:
-    lines = matrix_of(judged())
-    assert len(lines) < 40
-    head = lines[1]
-    assert head.split() == ["v4", "v6"] * 7
-    assert line_of(lines, "clusterip (+7)").split() == [*"....CCCCCCCCHH"]
-    assert line_of(lines, "nodeport.local  bare-node (+3)").split() == [*"------------.."]
+    verdicts = judged()
+    outside, pods, hosts = (matrix_of(verdicts, kind=kind) for kind in Vantage)
+    assert max(map(len, (outside, pods, hosts))) < 40
+    assert (outside[0], outside[1]) == ("  outside 1  outside 2", "  v4 v6  v4 v6")
+    assert pods[0] == "  pod on endpoint node  pod on other node  backend"
+    assert hosts[0] == "  host on endpoint node  host on other node"
+    assert line_of(pods, "clusterip (+7)").split() == [*"CCCCHH"]
+    assert line_of(hosts, "clusterip (+1)").split() == [*"CCCC"]
+    assert line_of(outside, "nodeport.local  bare-node (+3)").split() == [*"----"]
 
 
-def test_the_head_names_every_client() -> None:
-    known = {word for path_check in CHECKS for word in path_check.subject.path.client.name.split("-")}
-    assert {*matrix_of(judged())[0].split()} == known
+def test_each_kind_of_client_has_a_table_and_in_it_only_lines_with_checks() -> None:
+    made = tables(RECORDED, judged())
+    assert [table.caption for table in made] == ["clients outside", "pods", "host processes"]
+    assert not any("clusterip" in line for line in matrix_of(judged())), "no client outside dials a ClusterIP"
+    for table in made:
+        assert not [row for row in table.rows[1:] if not {*"".join(map(plain, row[1:]))} - {*". "}]
+
+
+def test_lines_that_differ_for_one_kind_of_client_stay_merged_for_the_others() -> None:
+    verdicts = judged(rewritten(lambda path: path.protocol is Protocol.UDP))
+    assert any("UDP" in line for line in matrix_of(verdicts))
+    assert matrix_of(verdicts, kind=Vantage.POD) == matrix_of(judged(), kind=Vantage.POD)
+
+
+@pytest.mark.parametrize("width", [WIDTH, 80])
+def test_no_word_of_any_matrix_is_broken(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "WIDTH", width)
+    path_checks = all_path_checks()
+    verdicts = judged(path_checks=path_checks, features=FEATURES)
+    for suite in {path_check.suite for path_check in path_checks}:
+        for table in tables(recorded_checks([each for each in path_checks if each.suite == suite]), verdicts):
+            words = {word for row in (table.head, *table.rows) for cell in row for word in plain(cell).split()}
+            caption, *lines = as_lines(table)
+            assert caption == table.caption
+            assert max(map(len, lines)) <= width
+            assert {word for line in lines if {*line} != {"-"} for word in line.split()} == words, (suite, caption)
 
 
 def test_one_family_alone_is_readable() -> None:
@@ -94,14 +127,15 @@ def test_one_family_alone_is_readable() -> None:
     path_checks = [path_check for path_check in CHECKS if path_check.subject.path.family is Family.IPV4]
     lines = matrix_of(judged(path_checks=path_checks, features=only))
     assert not any("v6" in line for line in lines)
-    assert line_of(lines, "nodeport.local  endpoint-node (+").split()[1:] == [*"CCCCCCH"]
+    assert line_of(lines, "nodeport.local  endpoint-node (+").split()[1:] == [*"CC"]
 
 
 def test_what_could_not_be_asked_takes_no_line_and_no_column() -> None:
     left = {**FEATURES, **NO_REFERENCE, "vantage.outside": Feature(False, "none", ours=True)}
-    lines = matrix_of(judged(features=left))
-    assert not any("reference" in line or "outside" in line for line in lines)
-    assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCCCCCHH"]
+    assert [table.caption for table in tables(RECORDED, judged(features=left))] == ["pods", "host processes"]
+    lines = matrix_of(judged(features=left), kind=Vantage.POD)
+    assert not any("reference" in line for line in lines)
+    assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCHH"]
 
 
 def test_an_unsupported_protocol_hides_no_other() -> None:
@@ -114,7 +148,9 @@ def test_a_protocol_that_differs_stands_in_its_own_line() -> None:
     lines = matrix_of(judged(rewritten(lambda path: path.protocol is Protocol.UDP)))
     assert line_of(lines, "nodeport.local  endpoint-node  TCP SCTP (+5)").split()[:4] == ["C"] * 4
     assert line_of(lines, "nodeport.local  endpoint-node  UDP (+5)").split()[:4] == ["N!"] * 4
-    assert any(line.startswith("clusterip (+7)") for line in lines), "what holds for all protocols names none"
+    assert any(line.startswith("nodeport.local  bare-node (+") for line in lines), (
+        "what holds for all protocols names none"
+    )
 
 
 def test_a_family_or_a_client_that_differs_is_seen_in_its_column() -> None:
