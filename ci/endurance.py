@@ -35,9 +35,9 @@ page. Red runs stay on it.
 ## A healthy cluster on a busy machine
 
 `ci/soak --record` repeats suites on a healthy cluster while busy processes load the machine and the endpoint node. A
-series is consecutive runs of one version with the same options. *busy* counts the busy processes: those beside the
-cluster, in a container and a control group of their own, and those in the endpoint node. In series marked with * the
-first were in the run's own session, and slowed the run more than the cluster. *waited* is the share of the last five
+series is consecutive runs of one version on one lane with the same options. *busy* counts the busy processes: those
+beside the cluster, in a container and a control group of their own, and those in the endpoint node. In series marked
+with * the first were in the run's own session, and slowed the run more than the cluster. *waited* is the share of the last five
 minutes in which some task waited for a core. A run is red if a check of any level is `fail` or `flaky`, or if its
 ledger is incomplete. It is undecided if checks are `inconclusive` or `error`. The kernels in use have no netem
 ("Specified qdisc kind is unknown"); the busy node replaces it.
@@ -140,7 +140,7 @@ def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
     yield f"neither** (goal: {WANTED_RUNS}).\n"
     if not runs:
         return
-    heads = ("runs", "began (UTC)", "commit", "suites", "connections per path", "cores", "busy", "load", "waited",
+    heads = ("runs", "began (UTC)", "lane", "commit", "suites", "connections per path", "cores", "busy", "load", "waited",
              "seconds", "checks that pass", "red", "undecided")  # fmt: skip
     numbered = list(enumerate(runs, 1))
     series = [list(each) for _, each in groupby(numbered, lambda run: _series(run[1]))]
@@ -153,19 +153,19 @@ def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
         yield from (f"* run {number}: {text}\n" for number, text in worse)
 
 
-def _series(run: Record) -> tuple[str, tuple[str, ...], int, int, int, bool, int]:
+def _series(run: Record) -> tuple[str, str, tuple[str, ...], int, int, int, bool, int]:
     """What runs of one series have in common."""
     options = (tuple(run["suites"]), run["samples"], run["cores"])
-    return run["commit"], *options, run["busy"], run.get("grouped", False), run["busy_in_node"]
+    return run["lane"], run["commit"], *options, run["busy"], run.get("grouped", False), run["busy_in_node"]
 
 
 def _series_cells(numbered: Sequence[tuple[int, Record]]) -> tuple[object, ...]:
-    commit, _, samples, cores_, busy, grouped, in_node = _series(numbered[0][1])
+    lane, commit, _, samples, cores_, busy, grouped, in_node = _series(numbered[0][1])
     runs = [run for _, run in numbered]
     span = " to ".join(dict.fromkeys(str(number) for number, _ in (numbered[0], numbered[-1])))
     amiss = ([str(number) for number, run in numbered if run[what]] for what in ("red", "undecided"))
     return (
-        span, runs[0]["at"], commit, ", ".join(runs[0]["suites"]), samples, cores_,
+        span, runs[0]["at"], lane, commit, ", ".join(runs[0]["suites"]), samples, cores_,
         f"{busy}{'' if grouped else '*'} + {in_node}", _span(run["load"] for run in runs),
         _span((run["waited"] for run in runs if "waited" in run), " %"), _span(run["seconds"] for run in runs),
         _span(run["statuses"].get("pass", 0) for run in runs), *(", ".join(each) or "none" for each in amiss),

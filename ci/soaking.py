@@ -35,6 +35,8 @@ SPIN = "i=0; while [ $i -lt $0 ]; do (while :; do :; done) & i=$((i+1)); done; c
 
 RED = ("fail", "flaky")
 UNDECIDED = ("inconclusive", "error")
+DECIDED = ("conformant", "partial", "known defects")
+"""Results of runs without a check that is red or undecided."""
 SHOWN = 6
 LONGEST = 300
 
@@ -62,7 +64,7 @@ class Result:
     def is_undecided(self) -> bool:
         """Whether no check is red, but some are undecided."""
         return not self.is_red and (
-            any(self.statuses[status] for status in UNDECIDED) or self.result not in ("conformant", "partial")
+            any(self.statuses[status] for status in UNDECIDED) or self.result not in DECIDED
         )
 
 

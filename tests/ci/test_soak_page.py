@@ -23,6 +23,7 @@ def run(**found: Any) -> dict[str, Any]:
         "statuses": {"pass": 1514, "known": 4},
         "red": False,
         "undecided": False,
+        "lane": "kind-iptables",
         "worse": [],
     }
     return plain | found
@@ -41,7 +42,7 @@ def test_runs_of_one_version_and_options_are_one_line() -> None:
     longer = run(seconds=330.0, load=11.6, statuses={"pass": 1500})
     other = run(commit="abd", grouped=False, statuses={"pass": 1500, "flaky": 3}, red=True)
     page = endurance.render({"runs": [run(), longer, other], "kills": []})
-    line = "| 2026-11-22 12:00 | {} | source_ip | 20 | 2 | {} + 2 | {} | 96 % | {} | {} | {} | none |"
+    line = "| 2026-11-22 12:00 | kind-iptables | {} | source_ip | 20 | 2 | {} + 2 | {} | 96 % | {} | {} | {} | none |"
     assert f"| 1 to 2 {line.format('abc', 4, '7 to 12', '301 to 330', '1,500 to 1,514', 'none')}" in page
     assert f"| 3 {line.format('abd', '4*', 7, 301, '1,500', 3)}" in page
 
