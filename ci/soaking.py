@@ -63,9 +63,7 @@ class Result:
     @property
     def is_undecided(self) -> bool:
         """Whether no check is red, but some are undecided."""
-        return not self.is_red and (
-            any(self.statuses[status] for status in UNDECIDED) or self.result not in DECIDED
-        )
+        return not self.is_red and (any(self.statuses[status] for status in UNDECIDED) or self.result not in DECIDED)
 
 
 def read(lines: Iterable[str]) -> Result:

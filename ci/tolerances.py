@@ -63,7 +63,7 @@ PASSES = (
         ("serves-after-six-seconds", "one-worker-serves-after-six-seconds"),
     ),
     Tolerance(
-        f"At a node without a role, as of suite nodes, an answer may take {ANSWER_TIMEOUT:.0f} s.",
+        f"At a node without a role, which suite nodes alone asks, an answer may take {ANSWER_TIMEOUT:.0f} s.",
         "Its connections are too few to tell a slow node from a busy machine. Repeated SYNs are compared with those of "
         "control listeners.",
         "Answers that one such node delays after it accepted the connection, or over UDP and SCTP.",

@@ -80,7 +80,8 @@ TAKEN_FOR_REQUESTS = (
 GUARDED = {
     Claim.SERVED: "the client's address is rewritten before the NetworkPolicy is applied, so that a client that it "
     "admits is shut out",
-    Claim.GONE: "a node passes a client by the NetworkPolicy, or rewrites its address to one that is admitted",
+    Claim.GONE: "a node lets a client in that the NetworkPolicy does not admit, or rewrites its address to one that is "
+    "admitted",
 }
 """What a check of a NetworkPolicy detects, by its claim."""
 

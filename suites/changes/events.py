@@ -698,9 +698,9 @@ def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has the same nodePort for TCP and UDP"
     if at is At.OUT:
-        return "one event has a Service with a nodePort for long enough"
+        return "another event has a Service whose nodePort exists for long enough"
     if at is At.NEW_ADDRESS:
-        return "no node gets another address"
+        return "no node gets another address in this event"
     if at is At.SMALL_MTU:
         return "what a path with a smaller MTU needs of a node does not depend on the event"
     if at is At.VIP_FROM_NODE:

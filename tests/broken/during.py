@@ -21,7 +21,7 @@ Making = Callable[[Live], list[Rule]]
 
 
 def run_of(phase: Phase) -> RunOptions:
-    """A phase on all ways; quiet must not notice."""
+    """A phase on all ways, and quiet: the time before and after it, in which only breaks that last must be noticed."""
     return RunOptions(
         ("continuity",), (f"continuity.{phase.value}.", f"continuity.{Phase.QUIET.value}."), disruptive=True
     )

@@ -145,9 +145,9 @@ BREAKS = (
     ),
     *(
         Break(
-            f"node-port-of-a-retyped-{kind}-service-lives-on",
+            f"node-port-of-a-retyped-{kind.lower()}-service-lives-on",
             Group.CHANGES,
-            f"nodes go on serving the nodePort of a Service of type {kind} that became a ClusterIP Service, over TCP",
+            f"nodes go on serving the nodePort of a {kind} Service that became a ClusterIP Service, over TCP",
             run_of(event),
             at_ports_of(event, "TCP", lives_on),
             at_node_ports(event, Reuse.NEW, protocol="TCP", claims=(Claim.GONE,)),
@@ -155,7 +155,7 @@ BREAKS = (
             at_once=False,
             scoped=True,
         )
-        for kind, event in (("nodeport", "retyped"), ("loadbalancer", "retyped-otherwise"))
+        for kind, event in (("NodePort", "retyped"), ("LoadBalancer", "retyped-otherwise"))
     ),
     Break(
         "sctp-goes-on-to-a-replaced-pod",

@@ -85,7 +85,7 @@ BREAKS = (
         RUN,
         once_there("others", admit_outside),
         gone_at_the_node,
-        names="passes a client by",
+        names="does not admit",
         at_once=False,
         scoped=True,
         data_planes=(CILIUM,),

@@ -15,7 +15,9 @@ usual run has some seven thousand connections of host processes to ClusterIPs, o
 
 
 def losing_answers_at_node_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """Nodes choose any source port for connections of their own to ClusterIPs, and lose answers at nodePorts."""
+    """Nodes choose source ports from the range of nodePorts for their own connections to ClusterIPs, and lose the
+    answers that come to a nodePort in use.
+    """
 
     def rules(live: Live) -> list[Rule]:
         ports = sorted(

@@ -88,7 +88,8 @@ def late_at_the_bare_node(nodes: Nodes) -> AbstractContextManager[Placed]:
 def serving_late(nodes: Nodes) -> AbstractContextManager[Placed]:
     """The node without local endpoint forwards Local nodePort traffic from the sixth SYN on.
 
-    Linux since 6.5 sends its SYN again after one, two, three, four and six seconds.
+    Linux since 6.5 sends its SYN again after one, two, three, four, five and seven seconds: the sixth comes after
+    five.
     """
 
     def rules(live: Live) -> Iterator[Rule]:
@@ -202,7 +203,7 @@ BREAKS = (
     ),
     _break(
         "serves-after-six-seconds",
-        "the node without local endpoint forwards nodePort traffic of Local Services, but only after six seconds",
+        "the node without local endpoint forwards nodePort traffic of Local Services, but only after five seconds",
         serving_late,
         of(Aspect.SILENCE, Protocol.TCP),
         "answers after seconds",

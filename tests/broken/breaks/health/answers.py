@@ -101,7 +101,8 @@ BREAKS = (
     ),
     _health(
         "hangs-now-and-then",
-        "one in four answers of a node's health checks comes only after six seconds; all are right",
+        "the node without local endpoint answers one in four health checks only after six seconds; all answers are "
+        "right",
         lying("hangs", health_ports, Role.BARE_NODE),
         in_time_at_bare_node,
         "answered too late",
