@@ -37,9 +37,9 @@ page. Red runs stay on it.
 `ci/soak --record` repeats suites on a healthy cluster while busy processes load the machine and the endpoint node. A
 series is consecutive runs of one version on one lane with the same options. *busy* counts the busy processes: those
 beside the cluster, in a container and a control group of their own, and those in the endpoint node. In series marked
-with * the first were in the run's own session, and slowed the run more than the cluster. *waited* is the share
-of the last five minutes in which some task waited for a core. A run is red if a check of any level is `fail` or
-`flaky`, or if its ledger is incomplete. It is undecided if checks are `inconclusive` or `error`. The kernels in use have no netem
+with * the first were in the run's own session, and slowed the run more than the cluster. *waited* is the share of the
+last five minutes in which some task waited for a core. A run is red if a check of any level is `fail` or `flaky`, or
+if its ledger is incomplete. It is undecided if checks are `inconclusive` or `error`. The kernels in use have no netem
 ("Specified qdisc kind is unknown"); the busy node replaces it.
 """
 

@@ -142,7 +142,7 @@ class Design:
     @property
     def _shares(self) -> str:
         return " and ".join(
-            f"{held:,} of {all_of:,} {name} ({held / all_of:.0%})"
+            f"{held:,} of {all_of:,} {name} ({100 * held // all_of}%)"
             for name, (held, all_of) in (("pairs", self.share(PAIRS)), ("triples", self.share(THREES)))
         )
 

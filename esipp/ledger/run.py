@@ -48,9 +48,9 @@ class Settings:
     to be left out, with a reason each (exclusions.py). ``samples`` is the number of connections a path gets in the
     judged window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses
     which. ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0;
-    ``require`` are features without which the cluster is refused (required_features.py). ``allow_disruptive`` allows
-    what others on the cluster would notice; ``long`` asks what takes long; ``redact_cloud_ids`` puts pseudonyms for what
-    names a cloud's account.
+    ``require`` are features without which the cluster is refused (required_features.py). ``allow_disruptive``
+    allows what others on the cluster would notice; ``long`` asks what takes long; ``redact_cloud_ids`` puts
+    pseudonyms for what names a cloud's account.
     ``implementation`` is what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most
     (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load
     balancer that the cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many

@@ -51,7 +51,7 @@ EXPECTED = {
     Claim.OUTLIVED: "several pods answer after the timeout",
     Claim.NO_LOSS: "no request is lost",
     Claim.LIVES: "the same pod answers on the same connection",
-    Claim.STATUS: "503 while the node has no endpoint, has old rules or is about to be deleted, else 200",
+    Claim.STATUS: "200",
 }
 
 FAILS_IF = {
@@ -65,10 +65,11 @@ FAILS_IF = {
     Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
     Claim.NO_LOSS: "kube-proxy removes rules before it writes others when it starts, or other nodes depend on the "
     "one whose kube-proxy is stopped, or a load balancer excludes a node that still serves, or gives up a VIP because "
-    "its controller, the API server or another Node object is away",
+    "its controller, the API server or another Node object is away, or a node loses requests while it has another "
+    "address",
     Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
-    Claim.STATUS: "a node still says 200 although it has no endpoint, its rules are out of date or it is about to be "
-    "deleted, so load balancers send requests to it; or a healthy node never says 200 again",
+    Claim.STATUS: "a health check says 200 while it must say 503, so load balancers send requests to the node; or a "
+    "healthy node does not say 200",
 }
 
 
@@ -84,6 +85,8 @@ GUARDED = {
     "admitted",
 }
 """What a check of a NetworkPolicy detects, by its claim."""
+
+UNDONE_AT_VIP = "a NetworkPolicy shuts out a client that it admits, although the pod sees the client's own address"
 
 TOO_LARGE = (
     "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
@@ -330,6 +333,13 @@ MADE_SICK[Disruption.ADDRESS_ADDED] = "the Service has no endpoint"
 """The disruptions in which a health check must say 503, and why."""
 
 
+def _expected(event: Event, stream: StreamKind, claim: Claim) -> str:
+    """Return what must be observed."""
+    sick = (change.disruption for change in event.changes if stream.name in change.sick and change.disruption)
+    why = next((MADE_SICK[each] for each in sick if each in MADE_SICK), "") if claim is Claim.STATUS else ""
+    return f"503 while {why}, else 200" if why else EXPECTED[claim]
+
+
 def _status(event: Event, stream: StreamKind) -> str:
     """Return what is required of a health check."""
     said = "It gets 200."
@@ -379,7 +389,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
             "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *others, family=family, node=at.role
         ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, COMPARED.get(stream)),
-        expected=EXPECTED[claim],
+        expected=_expected(event, stream, claim),
         fails_if=_fails_if(event, at, claim),
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, at, stream, claim),
@@ -388,7 +398,9 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
 
 def _fails_if(event: Event, at: At, claim: Claim) -> str:
     if event.guarded:
-        return GUARDED[claim]
+        return UNDONE_AT_VIP if at.is_vip and claim is Claim.SERVED else GUARDED[claim]
+    if event.name == "internal-policy" and claim is Claim.GONE:
+        return "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became Local"
     return OF_ENTRIES.get(at, FAILS_IF[claim])
 
 

@@ -103,7 +103,7 @@ EVENTS = (
     ),
     Event(
         "namesake",
-        "While another Service, with the same endpoint and the beginning of this one's name, gets and loses it",
+        "While another Service, whose name is the beginning of this one's, gets the same endpoint and loses it",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.NAMESAKE, Pods.FIRST),
@@ -347,8 +347,8 @@ EVENTS = (
     ),
     Event(
         "network-policy",
-        "While the pod of a Local Service gets three NetworkPolicies: the first admits only other clients, the second "
-        "the client outside, the third client pods",
+        "While NetworkPolicies for the pod of a Local Service are created one after the other, for other clients, for "
+        "the client outside and for client pods",
         (
             Change(Do.CREATE, Pods.GUARDED),
             Change(Do.POLICY_FOR_OTHERS, Pods.GUARDED, closed=closing((At.ENDPOINT_NODE, *OF_PODS), TCP, UDP)),
@@ -359,8 +359,8 @@ EVENTS = (
     ),
     Event(
         "network-policy-vip",
-        "While the pod of a LoadBalancer Service with Local gets two NetworkPolicies: the first admits only other "
-        "clients, the second the client outside",
+        "While NetworkPolicies for the pod of a LoadBalancer Service with Local are created one after the other, for "
+        "other clients and for the client outside",
         (
             Change(Do.CREATE, Pods.GUARDED_VIP),
             Change(Do.POLICY_FOR_OTHERS, Pods.GUARDED_VIP, closed=closing((At.VIP, *OF_PODS), TCP)),
@@ -476,8 +476,8 @@ EVENTS = (
     ),
     Event(
         "address-added",
-        "During and after a time in which the endpoint node has another address and a Service's only endpoint is "
-        "replaced",
+        "While the endpoint node has a second address for some seconds and a Service's only endpoint is replaced, and "
+        "afterwards",
         (
             Change(Do.CREATE, Pods.FIRST, closed=NO_OTHER_ADDRESS),
             Change(Do.SELECT, Pods.SECOND, disruption=Disruption.ADDRESS_ADDED, lasts=CONTROLLERS),
@@ -486,8 +486,8 @@ EVENTS = (
     ),
     Event(
         "address-added-local",
-        "During and after a time in which the endpoint node of a Local Service has another address and the Service "
-        "has no endpoint",
+        "While the endpoint node of a Local Service has a second address for some seconds and the Service has no "
+        "endpoint, and afterwards",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(

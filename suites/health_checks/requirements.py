@@ -122,7 +122,7 @@ def fails_if(question: Question, about: About) -> str:
         About.PROXY: "the service proxy reports that it does not keep up with its rules",
         About.WEIGHT: "the weight header is missing or counts something else",
         About.TRUTH: "the node's answer and its data path contradict each other",
-        About.TIME: "the health check hangs: load balancers leave the node although it serves",
+        About.TIME: "single answers of the health check hang: load balancers leave the node although it serves",
     }[about]
 
 

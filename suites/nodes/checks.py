@@ -282,7 +282,7 @@ OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
     (Entrance.HEALTH, Requires.IN_TIME): Requirement(
         "The health-check node port of every sampled node answers before a load balancer gives up.",
         f"{IN_TIME} at every node",
-        "a node's health check hangs: load balancers leave the node although it serves",
+        "single answers of a node's health check hang: load balancers leave the node although it serves",
         (DESIGN_TIMES, DESIGN_BOUND),
         Level.EXTENDED,
     ),
@@ -296,7 +296,7 @@ OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
     (Entrance.PROXY, Requires.IN_TIME): Requirement(
         "kube-proxy's own health check (port 10256) answers before a load balancer gives up, at every sampled node.",
         f"{IN_TIME} at every node",
-        "kube-proxy's own health check hangs: load balancers leave the node although it serves",
+        "single answers of kube-proxy's own health check hang: load balancers leave the node although it serves",
         (KEP_3836, DESIGN_BOUND),
         Level.EXTENDED,
     ),

@@ -344,6 +344,15 @@ def test_inside_too_a_node_with_several_endpoints_uses_them_equally() -> None:
     name = "nodes.clusterip.itp-local.udp.ipv4.even"
     assert verdicts(changed(seen(), several, skewed), cilium)[name].status is Status.KNOWN
 
+    def over_tcp_too(row: Dialled) -> bool:
+        wanted = (Entrance.CLUSTER_IP, LOCAL, Family.IPV4, "node-1")
+        return (row.entrance, row.service, row.family, row.node) == wanted and row.protocol in (
+            Protocol.TCP,
+            Protocol.UDP,
+        )
+
+    assert verdicts(changed(seen(), over_tcp_too, skewed), cilium)[name].status is Status.FAIL, "so are those of TCP"
+
     def to_one(row: Dialled) -> tuple[Answer, ...]:
         return tuple(replace(each, count=count) for each, count in zip(row.answers, (200, 0), strict=True))
 

@@ -429,10 +429,27 @@ def _even(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
         )
     observed = "; ".join(_say(seen, shares) for shares in groups.values())
     if uneven:
-        over_udp = (check.subject.entrance, check.subject.protocol) == (Entrance.CLUSTER_IP, Protocol.UDP)
-        shown = UNEVEN_OVER_UDP if over_udp and all(all(shares.values()) for shares in groups.values()) else ""
+        shown = UNEVEN_OVER_UDP if _only_over_udp(check, seen, groups) else ""
         return Decision(Status.FAIL, check.expected, observed, "; ".join(uneven), shown, sees="; ".join(sees))
     return Decision(Status.PASS, check.expected, observed, sees="; ".join(sees))
+
+
+def _only_over_udp(check: EveryNodeCheck, seen: EveryNodeEvidence, groups: Mapping[str, Counter[str]]) -> bool:
+    """Whether each endpoint got datagrams of host processes, and TCP connections to the same addresses differ no more
+    than by chance.
+    """
+    subject = check.subject
+    if (subject.entrance, subject.protocol) != (Entrance.CLUSTER_IP, Protocol.UDP):
+        return False
+    tcp = _groups(replace(check, subject=replace(subject, protocol=Protocol.TCP)), seen).values()
+    alpha = ALPHA / max(1, sum(map(len, tcp)))
+    even = all(
+        binomial_p(count, shares.total(), 1 / len(shares)) >= alpha
+        for shares in tcp
+        if shares.total() >= ENOUGH
+        for count in shares.values()
+    )
+    return even and all(all(shares.values()) for shares in groups.values())
 
 
 @cache

@@ -18,7 +18,7 @@ from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.stream import Reuse, StreamKind
-from esipp.checks.timing import PROMPT
+from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.cluster.pods import is_ready, say_pod
@@ -196,6 +196,7 @@ class Driver:
         if not refused:
             self._wait(change)
         if change.do is Do.POLICY_FOR_OTHERS:
+            self._wait_for_silence()
             self.enforced = self._observe_policy()
 
     def _seen(self, change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
@@ -375,20 +376,36 @@ class Driver:
                 self.seen.obstacles[at, family] = why
         self._open("others", _blocks(OF_OTHERS))
 
+    def _reached(self, now: float) -> list[str]:
+        """The families in which a pod still reaches the serving one, at its own address."""
+        since = max(self.seen.stages[-1].accepted, now - SILENT)
+        ways = ((family, stream) for (at, _, family), stream in self.seen.streams.items() if at is At.POD_IP)
+        found = (family.value for family, stream in ways if any(each.answered for each in stream.view(since, now, now)))
+        return list(dict.fromkeys(found))
+
+    def _wait_for_silence(self) -> None:
+        """Give NetworkPolicies as long again: one with a late effect is late, and not without one."""
+
+        def look() -> Reading:
+            reached = self._reached(time.monotonic())
+            return Reading(not reached, f"a pod reaches another one over {' and '.join(reached)}")
+
+        self.stop.converge(look, self.timeouts.shown_within(FIELD_LIMIT))
+
     def _observe_policy(self) -> Feature:
         """Whether NetworkPolicies have an effect. They have none if a pod that none admits reaches the pod itself.
 
         Raises:
-            HarnessError: too few of its requests got a result.
+            HarnessError: it did not reach the pod before, or too few of its requests got a result.
         """
         shut, now = self.seen.stages[-1], time.monotonic()
         ways = {asked: stream for asked, stream in self.seen.streams.items() if asked[0] is At.POD_IP}
-        answering = dict.fromkeys(
-            family.value
-            for (_, _, family), stream in ways.items()
-            if any(each.answered for each in stream.view(max(shut.accepted, now - SILENT), now, now))
-        )
-        if answering:
+        if not all(any(each.answered and each.ended < shut.accepted for each in way.samples) for way in ways.values()):
+            sentence = (
+                "It was not observed whether NetworkPolicies have an effect: a pod did not reach another one before."
+            )
+            raise HarnessError(sentence, "do other policies deny traffic between pods?")
+        if answering := self._reached(now):
             others = ", ".join(self.testbed.network_policies)
             lifted = f"; esipp allows all traffic in its namespace, as others added {others}" if others else ""
             still = f"{now - shut.accepted:.0f} s after a NetworkPolicy shut it out, a pod still reached another one's"
@@ -563,6 +580,8 @@ def observe(context: Context) -> ServiceChangeEvidence:
     asked = streams_of(checks)
     ports = first_ports(asked)
 
+    enforced = dict[str, Feature]()
+
     def go_through(event: Event) -> None:
         driver = Driver(
             testbed, event, asked[event], traffic, stop, pods, admitted, outside, context.timeouts,
@@ -571,9 +590,8 @@ def observe(context: Context) -> ServiceChangeEvidence:
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):
             driver.perform()
-        if driver.enforced and context.features[network_policies.FEATURE].present:
-            context.findings.features[network_policies.FEATURE] = driver.enforced
-            run.feature(network_policies.FEATURE, driver.enforced)
+        if driver.enforced:
+            enforced[event.name] = driver.enforced
 
     with run.phase("changes", ", ".join(event.name for event in events)):
         seen.controls = controls(traffic, clients)
@@ -582,5 +600,9 @@ def observe(context: Context) -> ServiceChangeEvidence:
         finally:
             for client, own in traffic.items():
                 own.stop(stream for (name, _, _), stream in seen.controls.items() if name == client)
+    if enforced and context.features[network_policies.FEATURE].present:
+        feature = min(enforced.values(), key=lambda each: each.present)  # one without an effect decides
+        context.findings.features[network_policies.FEATURE] = feature
+        run.feature(network_policies.FEATURE, feature)
     spare(testbed, seen, (event.name for event in events))
     return seen

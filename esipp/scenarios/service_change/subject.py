@@ -144,7 +144,7 @@ class Do(StrEnum):
     TO_NODE_PORT = "becomes a NodePort Service with the same nodePorts"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
     NAMESAKE = "stays as it is, while another Service selects its pods, too"
-    NAMESAKE_LEAVES = "stays as it is, while the other Service, whose name begins its name, selects none any more"
+    NAMESAKE_LEAVES = "stays as it is, while the other Service, whose name is the beginning of its name, loses the pods"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
     INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
     INTERNAL_CLUSTER = "gets internalTrafficPolicy Cluster"
@@ -156,7 +156,7 @@ class Do(StrEnum):
     ADMIT_CLIENT = "admits a hundred ranges, and last the addresses of the nodes and of the client"
     ADMIT_ALL = "has its first source ranges again (usually none)"
     PREFER_CLOSE = "prefers close endpoints"
-    PREFER_NONE = "prefers no endpoints"
+    PREFER_NONE = "no longer prefers close endpoints"
     POLICY_FOR_OTHERS = "has a pod with a NetworkPolicy that admits only the addresses of other clients"
     POLICY_FOR_CLIENT = "has a NetworkPolicy that also admits a hundred ranges, the last of them the client outside"
     POLICY_FOR_PODS = "has a NetworkPolicy that also admits client pods, by their labels"
@@ -379,7 +379,7 @@ class ServiceChange(Subject):
 
 ServiceChangeCheck = Check[ServiceChange]
 
-NAMESAKE_LOST = "no endpoint answers once another Service, whose name begins this one's, has lost them"
+NAMESAKE_LOST = "no endpoint answers once another Service, whose name is the beginning of this one's, has lost them"
 """Evidence: endpoints answered up to then, and nobody answers afterwards."""
 
 STALE = "a previous endpoint answers a flow from before the change, and no other"
