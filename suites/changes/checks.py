@@ -115,9 +115,12 @@ def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference
 
 
 KNOWN = {
-    ("scaled-to-zero", Protocol.UDP): _stale(
-        "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
-    ),
+    **{
+        (name, Protocol.UDP): _stale(
+            "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
+        )
+        for name in ("scaled-to-zero", "address-added-local")
+    },
     ("deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
     ("proxy-stopped-deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
     ("proxy-sick", Protocol.UDP): _stale(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.checks.check import Binding, Fact, Level, Status
+from esipp.checks.model import Vantage
 from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import Probe, RecordedRun
@@ -22,7 +23,7 @@ def recorded_check(
 
 
 def path_check(name: str, service: str = "nodeport.local", family: str = "IPv4") -> RecordedCheck:
-    place = Place(service, "endpoint-node", "", (), "outside-1", (), family, "TCP")
+    place = Place(service, "endpoint-node", "", (), "outside-1", (), Vantage.OUTSIDE, family, "TCP")
     return recorded_check(name, path=name, place=place)
 
 

@@ -261,7 +261,7 @@ BREAKS = (
         "source-ports-of-another-vip-dropped",
         Group.DELIVERY,
         "nodes drop connections to a VIP from source ports that connections to another VIP of the same pods have",
-        RunOptions(("continuity",), (QUIET,)),
+        RunOptions(("continuity",), (QUIET, "continuity.rolling-update.")),
         losing_taken_ports_at_a_vip,
         lambda check: (
             stream_of(check, ONE_PORT.name) and is_about(check, Continuity) and check.subject.way == OWN_VIP
