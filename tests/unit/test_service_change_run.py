@@ -352,6 +352,16 @@ def test_one_late_answer_of_the_pod_itself_shows_that_policies_have_no_effect(mo
     assert not driver.enforced.present
 
 
+def test_silence_proves_nothing_of_policies_where_the_pod_was_never_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    usual = world._sample
+    world._sample = lambda name, when: (  # type: ignore
+        Sample(0, when, when + 0.9, "timeout") if "pod-ip" in name else usual(name, when)
+    )
+    with pytest.raises(HarnessError, match="did not reach another one before"):
+        driven(monkeypatch, "network-policy", world, GUARDED)
+
+
 @pytest.mark.parametrize(("source", "hidden"), [("203.0.113.5", False), ("192.0.2.99", True)])
 def test_a_vip_that_hides_the_client_is_an_obstacle(monkeypatch: pytest.MonkeyPatch, source: str, hidden: bool) -> None:
     asked = [(At.VIP, TCP_NEW, Family.IPV4), (At.POD_IP, TCP_NEW, Family.IPV4)]

@@ -400,7 +400,8 @@ class Driver:
         """
         shut, now = self.seen.stages[-1], time.monotonic()
         ways = {asked: stream for asked, stream in self.seen.streams.items() if asked[0] is At.POD_IP}
-        if not all(any(each.answered and each.ended < shut.accepted for each in way.samples) for way in ways.values()):
+        began = self.seen.stages[0].accepted
+        if not all(any(each.answered for each in way.view(began, shut.accepted, now)) for way in ways.values()):
             sentence = (
                 "It was not observed whether NetworkPolicies have an effect: a pod did not reach another one before."
             )
