@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,24 +43,27 @@ class _Lying(BaseHTTPRequestHandler):
         if wanted in self.kept:
             self._refuse(wanted)
             return
-        server = HTTPConnection(HERE, self.upstream)
+        with closing(HTTPConnection(HERE, self.upstream)) as server:
+            self._pass_on(server, body, wanted)
+
+    def _pass_on(self, server: HTTPConnection, body: bytes, wanted: int) -> None:
+        """Give the request to the API server, and its answer to the client."""
         passed = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_HOP}
         server.request(self.command, self.path, body or None, passed)
-        answer = server.getresponse()
-        if wanted and answer.status == HTTPStatus.CONFLICT:
-            self.kept.add(wanted)
-        self.send_response(answer.status)
-        for name, value in answer.getheaders():
-            if name.lower() not in (*OF_ONE_HOP, "content-length"):
-                self.send_header(name, value)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        with suppress(HTTPException):  # a watch that the server ends without its last chunk
-            while part := answer.read1(65536):
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
-                self.wfile.flush()
-        self.wfile.write(b"0\r\n\r\n")
-        server.close()
+        with server.getresponse() as answer:
+            if wanted and answer.status == HTTPStatus.CONFLICT:
+                self.kept.add(wanted)
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in (*OF_ONE_HOP, "content-length"):
+                    self.send_header(name, value)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            with suppress(HTTPException):  # a watch that the server ends without its last chunk
+                while part := answer.read1(65536):
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
+                    self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

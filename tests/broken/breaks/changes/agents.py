@@ -146,7 +146,7 @@ BREAKS = (
         RunOptions(("changes",), (f"changes.{SICK}.",), disruptive=True),
         says_well,
         lambda check: is_about(check, ServiceChange) and check.subject.claim is Claim.STATUS,
-        names="still says 200 although",
+        names="while it must say 503",
         at_once=False,
     ),
 )

@@ -77,7 +77,7 @@ BREAKS = (
         run_of_change(ADDED_LOCAL),
         from_then_on(ADDED_LOCAL, still_well),
         of_health,
-        names="although it has no endpoint",
+        names="while it must say 503",
         at_once=False,
     ),
 )
