@@ -325,7 +325,7 @@ BREAKS = (
         run_of("internal-policy"),
         once("internal-policy", has_internal_policy, at_cluster_ips),
         of_stream("internal-policy", "tcp-new", "udp-new", claims=(Claim.GONE,)),
-        names="keeps the rules of a deleted Service",
+        names="after internalTrafficPolicy became Local",
         at_once=False,
         scoped=True,
     ),

@@ -111,7 +111,7 @@ BREAKS = (
         RUN,
         says_that_it_stays,
         lambda check: of_event(check, At.ENDPOINT_NODE, Claim.STATUS) and Health.PROXY in check.id,
-        names="or it is about to be deleted",
+        names="while it must say 503",
         at_once=False,
     ),
     Break(
