@@ -19,7 +19,7 @@ SECONDS = {
     "moved-local": 15, "internal-policy": 15, "affinity-local": 20, "controller-stopped": 40, "node-deleted": 25,
     "node-deleted-vip": 20, "api-slow": 30, "namesake": 18, "address-added": 35,
     "address-added-local": 40,
-    "network-policy": 40, "network-policy-vip": 40, "vip-without-node-ports": 10, "distribution": 15,
+    "network-policy": 70, "network-policy-vip": 70, "vip-without-node-ports": 10, "distribution": 15,
     "distribution-local": 15,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
