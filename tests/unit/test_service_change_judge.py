@@ -89,6 +89,7 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     gone = matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("scaled-to-zero", "deleted", "retyped*")))
     gone |= matching("changes.one-node-port.*.udp-socket.*.gone", "changes.vip-udp.*.udp-socket.*.gone")
     gone |= matching("changes.proxy-stopped-deleted.*.udp-socket.*.gone")
+    gone |= matching("changes.address-added-local.*.udp-socket.*.gone")
     assert those(found, Status.KNOWN) == gone
     assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
     assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
