@@ -13,11 +13,12 @@ USABLE = Budget("a node's other addresses to be usable", 10.0, need=1, spacing=0
 """Linux asks for a second whether another host has an IPv6 address."""
 
 ABOVE = 0x20
-"""So far from its own address: Docker gives out the lowest ones, and load balancers have the highest."""
+"""The distance between the two: Docker gives out the lowest addresses of its networks, and load balancers have the
+highest. Each is added as a single address (/32, /128)."""
 
 
 def another(address: str) -> str:
-    """The address that a node gets besides one of its own: near it, in the same network."""
+    """The additional address for one of a node's own: ``ABOVE`` more or less than it."""
     own = ipaddress.ip_address(address)
     return str(type(own)(int(own) ^ ABOVE))
 

@@ -103,6 +103,9 @@ class Timeouts:
     EndpointSlices that has those of other Services to make first."""
 
     # --------------------------------------------------------------------------------------------- service changes
+    slices_written: Budget = Budget("EndpointSlices to follow their Services", 30.0, need=1, spacing=LOOKS)
+    """Their controller needs less than a second, or longer if it has those of many other Services to write first."""
+
     change_shown: Budget = Budget("every stream to show a change", FIELD_LIMIT + 2.0, need=1, spacing=LOOKS)
     """What is right only at the limit must have time to last."""
 
@@ -146,7 +149,8 @@ SLOWER = (
     "paths_answer", "health_checks_answer", "ports_listen", "names_resolve", "services_answer", "services_deleted",
     "job_ends", "round_made",
     "pod_serves", "pod_leaves", "first_pod", "change_followed", "pod_again", "both_nodes", "connections_made",
-    "other_followed", "ways_settled", "streams_heard", "pods_ready", "health_follows", "evicted", "vips_back",
+    "other_followed", "slices_written", "ways_settled", "streams_heard", "pods_ready", "health_follows", "evicted",
+    "vips_back",
 )  # fmt: skip
 """The waits that a slow cluster may need more time for.
 

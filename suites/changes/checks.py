@@ -181,8 +181,8 @@ TAKEN_FOR_ONE = KnownDifference(
     references=(CILIUM_NAMESAKES, CILIUM_NAMESAKES_FIX),
     before="cilium.version 1.19",
     nature=Nature.DEFECT,
-    evidence="The endpoint answered until the other Service had lost it, and from then on nobody answered. The "
-    "EndpointSlices of this Service do not change meanwhile.",
+    evidence="The endpoint answered before the EndpointSlices of the other Service lost it. After that nobody "
+    "answered, although the EndpointSlices of this Service still had it.",
     hides="Cilium may lose the endpoint at that time for another reason.",
 )
 LARGE_DROPPED = KnownDifference(
@@ -331,15 +331,18 @@ def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
     }[claim]
 
 
-MADE_SICK = {Disruption.TAINT: "the node has this taint", Disruption.PROXY_SICK: "kube-proxy cannot write its rules"}
-MADE_SICK[Disruption.ADDRESS_ADDED] = "the Service has no endpoint"
+MADE_SICK = {
+    Disruption.TAINT: "the node has this taint",
+    Disruption.PROXY_SICK: "kube-proxy cannot write its rules",
+    Disruption.ADDRESS_ADDED: "the Service has no endpoint",
+}
 """The disruptions in which a health check must say 503, and why."""
 
 
 def _expected(event: Event, stream: StreamKind, claim: Claim) -> str:
     """Return what must be observed."""
     sick = (change.disruption for change in event.changes if stream.name in change.sick and change.disruption)
-    why = next((MADE_SICK[each] for each in sick if each in MADE_SICK), "") if claim is Claim.STATUS else ""
+    why = next(map(MADE_SICK.__getitem__, sick), "") if claim is Claim.STATUS else ""
     return f"503 while {why}, else 200" if why else EXPECTED[claim]
 
 

@@ -106,7 +106,7 @@ EVENTS = (
         "While another Service, whose name is the beginning of this one's, gets the same endpoint and loses it",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(Do.NAMESAKE, Pods.FIRST),
+            Change(Do.NAMESAKE, Pods.FIRST, lasts=3.0),  # nodes must know the other Service before it loses the pod
             Change(Do.NAMESAKE_LEAVES, Pods.FIRST, lasts=5.0),
         ),
     ),

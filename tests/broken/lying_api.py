@@ -128,7 +128,7 @@ def keeping_ports_of_refused_services(nodes: Nodes) -> Iterator[Placed]:
 def _answers(port: int) -> Reading:
     with suppress(OSError), socket.create_connection((HERE, port), timeout=1.0):
         return Reading(True, "up")
-    return Reading(False, "nobody listens")
+    return Reading(False, "its port is not open yet")
 
 
 def _kubeconfig(context: str, port: int) -> Json:

@@ -353,6 +353,12 @@ def test_inside_too_a_node_with_several_endpoints_uses_them_equally() -> None:
 
     assert verdicts(changed(seen(), over_tcp_too, skewed), cilium)[name].status is Status.FAIL, "so are those of TCP"
 
+    no_tcp = replace(
+        changed(seen(), several, skewed),
+        dialled=tuple(row for row in changed(seen(), several, skewed).dialled if row.protocol is not Protocol.TCP),
+    )
+    assert verdicts(no_tcp, cilium)[name].status is Status.FAIL, "nothing shows that TCP is even"
+
     def to_one(row: Dialled) -> tuple[Answer, ...]:
         return tuple(replace(each, count=count) for each, count in zip(row.answers, (200, 0), strict=True))
 

@@ -59,12 +59,14 @@ class World:
     policies: list[tuple[float, str]] = field(default_factory=list)
     enforces: bool = True
     seen_as: str = "203.0.113.5"
+    slices: dict[str, tuple[str, ...]] = field(default_factory=lambda: {service_of("namesake"): Pods.FIRST.names})
+    writes_slices: bool = True
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
         self.requests.append(("patch", path, body))
         if "spec" in body:
-            self._select(body["spec"]["selector"])
+            self._select(path.rpartition("/")[2], body["spec"]["selector"])
         elif body["metadata"]["finalizers"] is None:
             self.changes.append((self.now, ()))
 
@@ -91,10 +93,13 @@ class World:
         if manifest["kind"] == "Pod":
             self.changes.append((self.now, (manifest["metadata"]["name"],)))
             return
-        self._select(manifest["spec"]["selector"])
+        self._select(manifest["metadata"]["name"], manifest["spec"]["selector"])
 
-    def _select(self, selector: dict[str, Any]) -> None:
+    def _select(self, service: str, selector: dict[str, Any]) -> None:
         which = next(key for key, value in selector.items() if value == "yes").removeprefix("esipp.dev/changes-")
+        if service == "changes-namesake":  # nobody dials it
+            self.slices |= {service: Pods(which).names} if self.writes_slices else {}
+            return
         self.changes.append((self.now, Pods(which).names))
 
     # what the driver needs of a prober and a clock
@@ -160,7 +165,10 @@ class World:
         inside = "clusterip" in name or "pod-ip" in name
         return not there or not self.enforces or ("pods" if inside else "client") in there
 
-    def list(self, path: str) -> Any:
+    def list(self, path: str, labelSelector: str = "") -> Any:  # noqa: N803 - the API's own name
+        if path.endswith("/endpointslices"):
+            own = self.slices.get(labelSelector.rpartition("=")[2], ())
+            return [{"endpoints": [{"targetRef": {"name": name}} for name in own]}, {"endpoints": None}]
         assert path == "/api/v1/services", "ports and ClusterIPs are the cluster's"
         return self.others
 
@@ -435,6 +443,18 @@ def test_a_namesake_gets_the_pods_and_loses_them(monkeypatch: pytest.MonkeyPatch
     assert not [port for port in made["spec"]["ports"] if "nodePort" in port]
     assert (verb, path.rpartition("/")[2]) == ("patch", made["metadata"]["name"])
     assert [key for key, value in emptied["spec"]["selector"].items() if value == "yes"] == ["esipp.dev/changes-none"]
+    assert world.slices == {driver.event.service: Pods.FIRST.names, "changes-namesake": ()}
+    assert [stage.pods for stage in driver.seen.stages] == [Pods.FIRST.names] * 3
+
+
+@pytest.mark.parametrize(
+    "world",
+    [World(writes_slices=False), World(slices={})],
+    ids=["the namesake never gets the pod", "the Service itself does not have it"],
+)
+def test_a_namesake_that_is_not_proven_breaks_the_event_off(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    with pytest.raises(HarnessError, match="EndpointSlices do not follow"):
+        driven(monkeypatch, "namesake", world)
 
 
 def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:

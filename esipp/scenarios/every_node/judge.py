@@ -435,21 +435,17 @@ def _even(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 
 
 def _only_over_udp(check: EveryNodeCheck, seen: EveryNodeEvidence, groups: Mapping[str, Counter[str]]) -> bool:
-    """Whether each endpoint got datagrams of host processes, and TCP connections to the same addresses differ no more
-    than by chance.
+    """Whether each endpoint got datagrams of host processes, and the same addresses got enough TCP connections, whose
+    shares differ by chance alone.
     """
     subject = check.subject
     if (subject.entrance, subject.protocol) != (Entrance.CLUSTER_IP, Protocol.UDP):
         return False
     tcp = _groups(replace(check, subject=replace(subject, protocol=Protocol.TCP)), seen).values()
     alpha = ALPHA / max(1, sum(map(len, tcp)))
-    even = all(
-        binomial_p(count, shares.total(), 1 / len(shares)) >= alpha
-        for shares in tcp
-        if shares.total() >= ENOUGH
-        for count in shares.values()
-    )
-    return even and all(all(shares.values()) for shares in groups.values())
+    enough = bool(tcp) and all(shares.total() >= ENOUGH for shares in tcp)
+    chances = (binomial_p(count, shares.total(), 1 / len(shares)) for shares in tcp for count in shares.values())
+    return enough and min(chances) >= alpha and all(all(shares.values()) for shares in groups.values())
 
 
 @cache

@@ -115,8 +115,9 @@ def observe(context: Context) -> EveryNodeEvidence:
 class Survey:
     """Asks every sampled node and every endpoint.
 
-    Connections to ``patient`` targets may take as long as a late answer: to those that answered before, and to those
-    that may answer and that nobody waited for. ``first`` are the answers before the judged window.
+    Connections to ``patient`` targets have ``ANSWER_TIMEOUT``, others ``JUDGED_TIMEOUT``. Patient are targets that
+    answered while settling, and those that were not part of settling and may answer. ``first`` are the answers of
+    settling.
     """
 
     context: Context

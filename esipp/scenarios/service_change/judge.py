@@ -233,7 +233,7 @@ def _affine(case: _Case, each: InStage) -> str:
 
 
 def _namesake_lost(case: _Case, each: InStage) -> str:
-    """The evidence that endpoints answered until another Service lost them, and that nobody answers now."""
+    """``NAMESAKE_LOST`` if endpoints answered before the other Service lost them, and nobody does now; else empty."""
     before = case.stages[case.number_of(each) - 1]
     was_served = steady(before, served(before.stage)) is not None
     return NAMESAKE_LOST if was_served and not any(sample.answered for sample in each.samples[-LAST:]) else ""

@@ -17,6 +17,7 @@ from esipp.base.waiting import Reading
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
+from esipp.checks.rights import DISCOVERY
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError
@@ -27,6 +28,7 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import IPAddress, by_family, parse_address
 from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
+from esipp.scenarios.changing_pods import SERVICE_LABEL
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.events import Following, control_targets, last_answers
 from esipp.scenarios.service_change.evidence import (
@@ -356,14 +358,36 @@ class Driver:
         labels = self.testbed.services[self.event.service]["metadata"]["labels"]
         made = {"metadata": {"name": self._namesake, "labels": labels}, "spec": {"selector": pods, "ports": ports}}
         self.testbed.cluster.create(self._path(), {"apiVersion": "v1", "kind": "Service", **made})
+        self._prove_namesake(change.names, change.names)
 
-    def _empty_namesake(self, _: Change) -> None:
+    def _empty_namesake(self, change: Change) -> None:
         body = {"spec": {"selector": selector(self.testbed.run, Pods.NONE)}}
         self.testbed.cluster.patch(self._path(self._namesake), body, "merge-patch")
+        self._prove_namesake(change.names, ())
+
+    def _prove_namesake(self, own: Collection[str], others: Collection[str]) -> None:
+        """Wait until the EndpointSlices of both Services have these pods.
+
+        Raises:
+            HarnessError: they do not.
+        """
+
+        def look() -> Reading:
+            found = [self._endpoints(name) for name in (self._name, self._namesake)]
+            return Reading(found == [{*own}, {*others}], f"the EndpointSlices have {' and '.join(map(str, found))}")
+
+        held = self.stop.converge(look, self.timeouts.slices_written)
+        held.required("The EndpointSlices do not follow the Services", "kubectl get endpointslices -A")
+
+    def _endpoints(self, service: str) -> set[str]:
+        """The pods in the EndpointSlices of a Service."""
+        path = f"/apis/{DISCOVERY}/v1/namespaces/{self.testbed.namespace}/endpointslices"
+        slices = self.testbed.cluster.list(path, labelSelector=f"{SERVICE_LABEL}={service}")
+        return {each["targetRef"]["name"] for found in slices for each in found.get("endpoints") or []}
 
     # ------------------------------------------------------------------------------------------ the NetworkPolicies
     def _open(self, name: str, peers: list[Json]) -> None:
-        """Create a NetworkPolicy for the pod, which admits these peers besides those of others."""
+        """Create a NetworkPolicy for the pod. It admits these peers; earlier policies still admit theirs."""
         collection = network_policies.collection_of(self.testbed.namespace)
         self.testbed.cluster.create(collection, policy(self.event, self.testbed.run, name, peers))
 

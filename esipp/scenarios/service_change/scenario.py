@@ -1,7 +1,7 @@
 """Registration of this scenario."""
 
 from esipp.checks.catalog import events_of
-from esipp.checks.rights import rights
+from esipp.checks.rights import DISCOVERY, rights
 from esipp.judging.scenario import Scenario, Typical
 from esipp.judging.schedule import PlannedEvent, touched_by
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
@@ -42,5 +42,6 @@ SCENARIO = Scenario(
     rights=(
         *rights("create delete get list patch", "services"),
         *rights("create delete get", "pods"),
+        *rights("list", "endpointslices", DISCOVERY),
     ),
 )

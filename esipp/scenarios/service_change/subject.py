@@ -380,7 +380,8 @@ class ServiceChange(Subject):
 ServiceChangeCheck = Check[ServiceChange]
 
 NAMESAKE_LOST = "no endpoint answers once another Service, whose name is the beginning of this one's, has lost them"
-"""Evidence: endpoints answered up to then, and nobody answers afterwards."""
+"""Evidence: endpoints answered until the EndpointSlices of the other Service lost them, and nobody answers now.
+Those of this Service still have them."""
 
 STALE = "a previous endpoint answers a flow from before the change, and no other"
 """Evidence: only flows from before a change reach the previous pods; new flows of the same client, to the same

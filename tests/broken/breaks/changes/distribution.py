@@ -1,4 +1,4 @@
-"""Nodes take trafficDistribution for a requirement: without a close endpoint, they serve nobody."""
+"""Nodes treat trafficDistribution as a requirement: they serve nobody if no endpoint is close."""
 
 from esipp.base.json import Json
 from esipp.scenarios.service_change.subject import At

@@ -69,8 +69,8 @@ def selects(pods: Pods) -> Callable[[Json], bool]:
 
 def namesake_selects_none(services: Json) -> bool:
     """Whether the Service whose name begins another one's selects no pods by now."""
-    nobody = selects(Pods.NONE)
-    return any(each["metadata"]["name"] == "changes-namesake" and nobody(each) for each in services["items"])
+    is_empty = selects(Pods.NONE)
+    return any(each["metadata"]["name"] == "changes-namesake" and is_empty(each) for each in services["items"])
 
 
 def namesakes_lost(nodes: Nodes, live: Live, _: Json) -> Iterator[Rule]:

@@ -47,7 +47,7 @@ def dropped_there(nodes: Nodes, live: Live) -> Iterator[Rule]:
 
 
 def still_well(nodes: Nodes, live: Live) -> Iterator[Rule]:
-    """The endpoint node's health check says 200 for ever, as a listener does that nobody tells of changes."""
+    """From now on, the endpoint node's health check always says 200, as a listener does that gets no updates."""
     node, port = nodes.roles[Role.ENDPOINT_NODE], live.service(service_of(ADDED_LOCAL))["spec"]["healthCheckNodePort"]
     to = ("--protocol", "tcp", "--dport", str(port), *AT_THE_NODE, "--jump", "REDIRECT", "--to-ports", str(PROXY_PORT))
     for family in nodes.pod_cidrs:
