@@ -42,7 +42,7 @@ class Design:
         checks: the checks of a row.
         absent: what it is called that a factor has no value.
         elsewhere: those of the chosen rows that are asked without the design.
-        impossible: rows that are not in the product, each with the reason.
+        excluded: rows that are not in the product, each with the reason.
     """
 
     factors: tuple[str, ...]
@@ -52,7 +52,7 @@ class Design:
     checks: Callable[[Any], Iterable[Check]] = lambda _: ()
     absent: Mapping[str, str] = field(default_factory=dict)
     elsewhere: frozenset[Any] = frozenset()
-    impossible: tuple[tuple[Any, str], ...] = ()
+    excluded: tuple[tuple[Any, str], ...] = ()
 
     @property
     def own(self) -> tuple[Any, ...]:
@@ -78,15 +78,15 @@ class Design:
         return self._named(_of_product(self.product, PAIRS) - combined(self.rows, PAIRS))
 
     @property
-    def never(self) -> list[tuple[dict[str, str], str]]:
-        """Return the pairs of values that cannot be asked, in the same form, each with the reason."""
-        why = {pair: why for row, why in self.impossible for pair in combined([row], PAIRS)}
+    def excluded_pairs(self) -> list[tuple[dict[str, str], str]]:
+        """Return the pairs of values that the product does not have, in the same form, each with the reason."""
+        why = {pair: why for row, why in self.excluded for pair in combined([row], PAIRS)}
         apart = why.keys() - _of_product(self.product, PAIRS)
         return [(named, why[pair]) for pair in self._ordered(apart) for named in self._named([pair])]
 
     def _ordered(self, pairs: Collection[Any]) -> list[Any]:
         """Return pairs by factors, and in the order of the rows."""
-        ordered = _ordered((*self.product, *(row for row, _ in self.impossible)))
+        ordered = _ordered((*self.product, *(row for row, _ in self.excluded)))
         return [pair for pair in ordered if pair in pairs]
 
     def _named(self, pairs: Collection[Any]) -> list[dict[str, str]]:
@@ -125,10 +125,10 @@ class Design:
                 values = [f"{value} {left[factor, value]}" for factor, value in every if factor == name]
                 yield f"of {len(pairs)} more pairs that no path has, by {name}: {', '.join(values)}"
 
-    def cannot_be(self) -> Iterator[str]:
-        """Yield the pairs that cannot be asked, as text."""
-        for reason, those in _by_reason((_with(pair), why) for pair, why in self.never):
-            yield f"no path can have {', '.join(those)}: {reason}"
+    def say_excluded(self) -> Iterator[str]:
+        """Yield these pairs as text."""
+        for reason, those in _by_reason((_with(pair), why) for pair, why in self.excluded_pairs):
+            yield f"left out of the product: {', '.join(those)}: {reason}"
 
     @property
     def words(self) -> str:

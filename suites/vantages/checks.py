@@ -44,7 +44,7 @@ SEED = 23
 
 
 def why_not(row: Row) -> str:
-    """Return why no check is about a path; empty if it can be asked."""
+    """Return why the product leaves a path out; empty if it has it."""
     client, kind, role, _, _, policy = row
     outside = client.vantage is Vantage.OUTSIDE
     dialled = role in (None, Role.ENDPOINT_NODE, Role.BARE_NODE)
@@ -103,7 +103,7 @@ EVERY_ROW: tuple[Row, ...] = tuple(
     for role in roles
 )
 ROWS = tuple(row for row in EVERY_ROW if not why_not(row))
-IMPOSSIBLE = tuple((row, why) for row in EVERY_ROW if (why := why_not(row)))
+EXCLUDED = tuple((row, why) for row in EVERY_ROW if (why := why_not(row)))
 
 
 def as_in_source_ip(row: Row) -> bool:
@@ -147,7 +147,7 @@ DESIGN = Design(
     lambda row: checks_of(path_of(row)),
     {"node": "no node", "policy": "unset policy"},
     elsewhere=frozenset(ELSEWHERE),
-    impossible=IMPOSSIBLE,
+    excluded=EXCLUDED,
 )
 
 PATH_CHECKS: tuple[PathCheck, ...] = tuple(check for row in DESIGN.own for check in checks_of(path_of(row)))

@@ -128,7 +128,7 @@ def test_what_a_covering_design_does_not_ask_is_named() -> None:
     seconds = "vantages: no path has entry second-address; nodes usually have one address per family"
     assert seconds in " ".join(text(made).split())
     assert as_json(made)["designs"]["vantages"]["not_asked"] == list(each.not_asked)
-    assert len(as_json(made)["designs"]["vantages"]["impossible"]) == 8
+    assert len(as_json(made)["designs"]["vantages"]["left_out_of_the_product"]) == 8
     assert as_json(made)["designs"]["vantages"]["without"] == each.design.missing
     assert {"client": "outside-nat", "entry": "vip"} in each.design.missing
     held, all_of = each.design.share(PAIRS)

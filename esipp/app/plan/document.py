@@ -49,7 +49,7 @@ def _plan(made: Plan) -> Iterator[Pair]:
         sources = ", ".join(f"{source.text} ({source.grade.value})" for source in each.sources)
         yield "internal", f"load balancers, by {each.key}={each.value}: {sources}"
     for suite, design in made.designs.items():
-        words = (design.design.words, *design.not_asked, *design.design.cannot_be())
+        words = (design.design.words, *design.not_asked, *design.design.say_excluded())
         yield from (("" if number else "design", f"{suite}: {each}") for number, each in enumerate(words))
         yield "", f"{suite}: it adds {_cost_of(design.asked)}; the full product would add {_cost_of(design.product)}"
     if made.sample.nodes:
@@ -219,7 +219,7 @@ def work_as_json(made: Work, command: str = CLEAN) -> Json:
                 "threes_of_others": each.design.without.share(THREES)[0],
                 "without": each.design.missing,
                 "not_asked": list(each.not_asked),
-                "impossible": [{"pair": pair, "why": why} for pair, why in each.design.never],
+                "left_out_of_the_product": [{"pair": pair, "why": why} for pair, why in each.design.excluded_pairs],
                 "connections": [each.asked.connections, each.product.connections],
                 "seconds": [round(each.asked.seconds), round(each.product.seconds)],
             }

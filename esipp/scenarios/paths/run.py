@@ -193,7 +193,7 @@ def _say_share(run: Run, path_checks: Sequence[PathCheck]) -> None:
     for suite, whole in designs().items():
         asked = whole.only(paths)
         if asked.own:
-            left_out = "; ".join(asked.not_asked()) or "every possible pair has a path"
+            left_out = "; ".join(asked.not_asked()) or "every pair of the product has a path"
             run.fact(f"paths.design.{suite}", asked.words, left_out)
 
 
