@@ -186,8 +186,11 @@ def test_a_host_behind_nat_that_reaches_no_node_is_seen_by_the_address_that_is_g
     vips = [f"loadbalancer.local.{protocol}.{family.value.lower()}.{OUTSIDE_1}-to-vip"
             for family in shown for protocol in ("tcp", "udp")]  # fmt: skip
     at_nodes = {family: local(family, OUTSIDE_1)[0] for family in shown}
+    # A neighbour of the nodes is a witness if a check needs it.
+    neighbour = [local(family, OUTSIDE_2)[0] for family in shown if beside]
     with west.behind_nat({family: OWN[family] for family in shown}), west.cut_off_from(nodes):
-        ended = kind.run(tmp_path / "run", "--outside", f"ssh:{WEST}={given}{beside}", *vips, *at_nodes.values())
+        outside = f"ssh:{WEST}={given}{beside}"
+        ended = kind.run(tmp_path / "run", "--outside", outside, *vips, *at_nodes.values(), *neighbour)
     assert ended.code == ExitCode.CONFORMANT, ended.text[-4000:]
     assert wrong(ended, *HEARD, Status.UNSUPPORTED) == []
     for family, address in shown.items():
