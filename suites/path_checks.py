@@ -124,7 +124,7 @@ def features(path: Path) -> frozenset[str]:
         "sctp": path.protocol is Protocol.SCTP,
         f"nodes.second-address.{family}": path.entry.kind is EntryKind.SECOND_ADDRESS,
         "external-ips": service is not None and service.external_ips,
-        "families.dual": service is not None and service.families is not None,
+        "families.dual": service is not None and (service.families or service.first) is not None,
         "nodes.control-plane": Role.CONTROL_PLANE in (path.client.role, path.entry.role)
         or (service is not None and service.backends is Backends.CONTROL_PLANE),
     }

@@ -124,6 +124,8 @@ def _service(service: Service, client: Client) -> str:
         traits.append(BACKENDS[service.backends])
     if service.families:
         traits.append(f"{service.families.value} only")
+    if service.first:
+        traits.append(f"dual-stack with {service.first.value} first")
     if service.reports is not Claim.NOTHING:
         traits.append(f"a load balancer that sends {HEADERS[service.reports]}")
     if service.old_form:

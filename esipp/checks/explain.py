@@ -203,7 +203,7 @@ def _service(path: Path) -> str:
         "externalTrafficPolicy": (service.policy.value if service.policy else "unset") if service.is_external else "",
         "internalTrafficPolicy": service.internal.value if service.internal else "",
         "loadBalancerClass": service.balancer.value if service.balancer.value != "default" else "",
-        "ipFamilies": f"{service.families.value} only" if service.families else "",
+        "ipFamilies": _families(service),
         "sessionAffinity": "ClientIP" if service.affinity else "",
         "annotations external-traffic": f"{service.old_form.value} (alpha and beta)" if service.old_form else "",
         "publishNotReadyAddresses": "true" if service.publish_not_ready else "",
@@ -212,6 +212,13 @@ def _service(path: Path) -> str:
     }
     said = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
     return f"{said}; the client dials {PORTS[path.port]}"
+
+
+def _families(service: Service) -> str:
+    """Return what the Service says of its families; empty if it takes those of the cluster."""
+    if service.families:
+        return f"{service.families.value} only"
+    return f"{service.first.value} and {service.first.other.value}, in this order" if service.first else ""
 
 
 def _control(control: Control) -> str:

@@ -39,6 +39,11 @@ class Family(StrEnum):
     IPV4 = "IPv4"
     IPV6 = "IPv6"
 
+    @property
+    def other(self) -> "Family":
+        """Return the other one."""
+        return Family.IPV6 if self is Family.IPV4 else Family.IPV4
+
 
 class Protocol(StrEnum):
     """``spec.ports[].protocol`` of the Service API."""
@@ -194,6 +199,7 @@ class Service:
         internal: ``spec.internalTrafficPolicy``, None if unset.
         backends: the pods that its selector matches.
         families: ``spec.ipFamilies`` of a single-stack service; None for all families of the cluster.
+        first: the first one in ``spec.ipFamilies`` of a dual-stack service; None for the cluster's order.
         balancer: the load balancer, for type LoadBalancer.
         several_ports: whether it has all ports of ``Port`` or only the main one.
         publish_not_ready: ``spec.publishNotReadyAddresses``.
@@ -209,6 +215,7 @@ class Service:
     internal: TrafficPolicy | None = None
     backends: Backends = Backends.POD
     families: Family | None = None
+    first: Family | None = None
     balancer: Balancer = Balancer.DEFAULT
     several_ports: bool = False
     publish_not_ready: bool = False
@@ -237,6 +244,8 @@ class Service:
             parts.append(self.backends.value)
         if self.families:
             parts.append(f"only-{self.families.value.lower()}")
+        if self.first:
+            parts.append(f"first-{self.first.value.lower()}")
         if self.old_form:
             parts.append(f"annotated-{self.old_form.value.lower()}")
         if self.reports is not Claim.NOTHING:

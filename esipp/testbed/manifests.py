@@ -12,7 +12,7 @@ from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL, labels_of
 from esipp.checks.api import ANNOTATION
 from esipp.checks.catalog import all_checks
-from esipp.checks.model import Backends, Path, Port, Protocol, Service, ServiceType, TrafficPolicy
+from esipp.checks.model import Backends, Family, Path, Port, Protocol, Service, ServiceType, TrafficPolicy
 
 CPU, MEMORY, MOST_MEMORY = "10m", "32Mi", "256Mi"
 """Requests and memory limit of every pod; there is no CPU limit."""
@@ -229,6 +229,11 @@ def _pod(name: str, run: str, node: str, image: str, arguments: list[str], raw: 
     }
 
 
+def first_family(family: Family) -> Json:
+    """The fields of a dual-stack Service whose first family is this one, whatever the cluster's is."""
+    return {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": [family.value, family.other.value]}
+
+
 def service_over(
     name: str,
     run: str,
@@ -300,6 +305,8 @@ def service(
     spec: Json = {"type": shape.type.value, "selector": {RUN_LABEL: run, **selector}, "ports": ports}
     if shape.families:
         spec |= {"ipFamilyPolicy": "SingleStack", "ipFamilies": [shape.families.value]}
+    elif shape.first:
+        spec |= first_family(shape.first)
     else:
         spec["ipFamilyPolicy"] = "PreferDualStack"
     if shape.policy and shape.is_external:

@@ -1,4 +1,4 @@
-"""Path checks of other Service shapes: host-network backends, several ports, single stack, pods that are not ready."""
+"""Path checks of other Service shapes: host-network backends, several ports, address families, pods not ready."""
 
 from collections.abc import Iterator
 
@@ -64,8 +64,7 @@ def one_family(protocol: Protocol, family: Family) -> Checks:
             API_FAMILIES,
             KEP_563,
         )
-        other = next(each for each in FAMILIES if each is not family)
-        path = Path(client, ENDPOINT_NODE, protocol, other, single)
+        path = Path(client, ENDPOINT_NODE, protocol, family.other, single)
         own = Control(
             Path(client, ENDPOINT_NODE, protocol, family, single),
             frozenset(),
@@ -74,6 +73,26 @@ def one_family(protocol: Protocol, family: Family) -> Checks:
         dual = same_client(path, NODE_PORT_LOCAL, "the same node must answer in this family for a dual-stack Service")
         yield path_check(path, NO_ANSWER, Level.EXTENDED, API_FAMILIES, KEP_563, controls=(own, dual))
     path = Path(POD_ON_OTHER_NODE, CLUSTER_IP, protocol, family, replace(PLAIN, families=family))
+    yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
+
+
+def ipv6_first(protocol: Protocol, family: Family) -> Checks:
+    """Yield checks of dual-stack Services whose first family is IPv6: both families are served as in any other order.
+
+    One client and TCP are enough: only what takes the first ClusterIP for the whole Service treats them otherwise.
+    """
+    if protocol is not Protocol.TCP:
+        return
+    plain, cluster, local, lb_cluster, lb_local = (
+        replace(shape, first=Family.IPV6) for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_CLUSTER, LB_LOCAL)
+    )
+    for entry, shape in ((ENDPOINT_NODE, local), (VIP, lb_local)):
+        path = Path(OUTSIDE_1, entry, protocol, family, shape)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_FAMILIES, KEP_563)
+    yield silent_at_bare_node(Path(OUTSIDE_1, BARE_NODE, protocol, family, local), API_ETP, API_FAMILIES, KEP_563)
+    for entry, shape in ((BARE_NODE, cluster), (VIP, lb_cluster)):
+        yield from answers_and_rewrites(Path(OUTSIDE_1, entry, protocol, family, shape), API_FAMILIES, KEP_563)
+    path = Path(POD_ON_OTHER_NODE, CLUSTER_IP, protocol, family, plain)
     yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
 
 
@@ -100,6 +119,6 @@ CHECKS: tuple[PathCheck, ...] = tuple(
     check
     for protocol in (Protocol.TCP, Protocol.UDP)
     for family in FAMILIES
-    for checks in (host_network, several_ports, one_family, not_ready)
+    for checks in (host_network, several_ports, one_family, ipv6_first, not_ready)
     for check in checks(protocol, family)
 )

@@ -59,6 +59,10 @@ WORDS = [
     ("nodeport.local.several-ports.tcp.ipv4.outside-1-to-endpoint-node.port-named", ["a named targetPort"]),
     ("nodeport.local.only-ipv6.tcp.ipv4.outside-1-to-endpoint-node", ["ipFamilies IPv6 only"]),
     (
+        "nodeport.local.first-ipv6.tcp.ipv4.outside-1-to-endpoint-node",
+        ["ipFamilies IPv6 and IPv4, in this order", "families.dual"],
+    ),
+    (
         "nodeport.local.not-ready.publish-not-ready.tcp.ipv4.outside-1-to-endpoint-node",
         ["backend that is not ready", "publishNotReadyAddresses true"],
     ),

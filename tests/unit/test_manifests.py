@@ -131,6 +131,7 @@ def test_external_ips_have_a_port_for_each_policy() -> None:
         ("clusterip-itp-local", {"internalTrafficPolicy": "Local"}),
         ("nodeport-local", {"type": "NodePort", "externalTrafficPolicy": "Local"}),
         ("nodeport-local-only-ipv6", {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}),
+        ("loadbalancer-local-first-ipv6-tcp", {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
         ("nodeport-local-not-ready-publish-not-ready", {"publishNotReadyAddresses": True}),
         ("nodeport-local-pair-affinity", {"sessionAffinity": "ClientIP"}),
     ],

@@ -70,6 +70,19 @@ def admitted(nodes: Nodes, service: Json) -> Iterator[Rule]:
         yield Rule(Family.IPV4, "PREROUTING", words, table="mangle")
 
 
+def second_families(_: Nodes, service: Json) -> Iterator[Rule]:
+    """All nodes drop what comes in the second family to Services that have an order of families of their own."""
+    spec = service["spec"]
+    if spec.get("ipFamilyPolicy") != "RequireDualStack":
+        return
+    second = Family(spec["ipFamilies"][1])
+    for address in (each for each in (*spec["clusterIPs"], *vips(service)) if family_of(each) is second):
+        yield Rule(second, "PREROUTING", ("--destination", address, *DROP), table="mangle")
+    for port in (each for each in spec["ports"] if each.get("nodePort")):
+        words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP)
+        yield Rule(second, "PREROUTING", words, table="mangle")
+
+
 def node_ports_under_cluster(service: Json) -> Iterator[Json]:
     """The ports of a Service that have a nodePort, if its external policy is Cluster."""
     if service["spec"].get("externalTrafficPolicy") == "Cluster":
@@ -101,6 +114,11 @@ def of_an_admitted_client(path: Path) -> bool:
     """Whether a client outside dials the VIP of a Service with source ranges."""
     ranged = path.service is not None and bool(path.service.ranges)
     return ranged and path.family is Family.IPV4 and path.client.vantage is Vantage.OUTSIDE
+
+
+def in_the_second_family(path: Path) -> bool:
+    """Whether a client dials a Service with an order of families of its own, in the second one."""
+    return path.service is not None and path.service.first is path.family.other
 
 
 def must_answer(spoils: Callable[[Path], bool]) -> Callable[[PathCheck], bool]:
@@ -151,6 +169,15 @@ BREAKS = (
         own_vips((Family.IPV6,)),
         own_vip_from_outside(Family.IPV6),
         "loadbalancer.",
+    ),
+    cut_off(
+        "second-family-not-served",
+        "all nodes drop what comes over IPv4 to dual-stack Services whose first family is IPv6, as if a Service had "
+        "only its first ClusterIP",
+        second_families,
+        in_the_second_family,
+        ".first-ipv6.",
+        "nodeport.local.tcp.",
     ),
     cut_off(
         "hosts-cut-off-from-node-ports",
