@@ -38,6 +38,10 @@ TUTORIAL_CLUSTER_IP = docs(
     "tutorials/services/source-ip/#source-ip-for-services-with-type-clusterip",
     "Using Source IP: Services with Type=ClusterIP",
 )
+DUAL_STACK = docs(
+    "concepts/services-networking/dual-stack/#switching-services-between-single-stack-and-dual-stack",
+    "IPv4/IPv6 dual-stack: switching Services",
+)
 TUTORIAL_LB = docs(
     "tutorials/services/source-ip/#source-ip-for-services-with-type-loadbalancer",
     "Using Source IP: Services with Type=LoadBalancer",

@@ -14,6 +14,7 @@ from esipp.checks.check import Check, Profile, Subject
 POLICY, INTERNAL = "spec.externalTrafficPolicy", "spec.internalTrafficPolicy"
 HEALTH_PORT, NODE_PORT = "spec.healthCheckNodePort", "spec.ports.0.nodePort"
 CLASS, ALLOCATE = "spec.loadBalancerClass", "spec.allocateLoadBalancerNodePorts"
+FAMILIES, FAMILY_POLICY, CLUSTER_IP = "spec.ipFamilies", "spec.ipFamilyPolicy", "spec.clusterIP"
 RANGES, INGRESS, CLUSTER_IPS = "spec.loadBalancerSourceRanges", "status.loadBalancer.ingress", "spec.clusterIPs"
 TARGET_PORT, AFFINITY = "spec.ports.0.targetPort", "spec.sessionAffinity"
 AFFINITY_SECONDS = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
@@ -100,6 +101,13 @@ class Is(Enum):
 
 
 @dataclass(frozen=True)
+class Addresses:
+    """The condition on a list of addresses: one of each of these families, in this order."""
+
+    families: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Same:
     """The value that the field had in an earlier step's answer."""
 
@@ -108,7 +116,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Taken:
-    """The server accepts the step, and its answer has these fields: a value, ``Is``, or ``Same``."""
+    """The server accepts the step, and its answer has these fields: a value, ``Is``, ``Addresses`` or ``Same``."""
 
     step: str
     fields: tuple[tuple[str, Any], ...] = ()
@@ -267,6 +275,12 @@ def _fields(want: Taken) -> Iterator[str]:
         elif isinstance(value, Is):
             article = "an" if name.startswith(ANNOTATION) else "a"
             yield f"no {name}" if value is Is.ABSENT else f"{article} {name}"
+        elif isinstance(value, Addresses):
+            yield (
+                f"{name} of {' and '.join(value.families)}, in this order"
+                if value.families[1:]
+                else (f"{name} of {value.families[0]} only")
+            )
         else:
             yield f"{name} {say_value(value)}"
 

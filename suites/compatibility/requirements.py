@@ -9,7 +9,10 @@ from esipp.checks.api import (
     ALLOCATE,
     ANNOTATION,
     CLASS,
+    CLUSTER_IP,
     CLUSTER_IPS,
+    FAMILIES,
+    FAMILY_POLICY,
     HEALTH_PORT,
     INGRESS,
     INTERNAL,
@@ -17,6 +20,7 @@ from esipp.checks.api import (
     POLICY,
     RANGES,
     TARGET_PORT,
+    Addresses,
     Chain,
     Is,
     Quiet,
@@ -95,7 +99,10 @@ _PATHS = {
     "allocate": ALLOCATE,
     "ranges": RANGES,
     "ingress": INGRESS,
+    "cluster_ip": CLUSTER_IP,
     "cluster_ips": CLUSTER_IPS,
+    "families": FAMILIES,
+    "family_policy": FAMILY_POLICY,
     "target_port": TARGET_PORT,
     "affinity": AFFINITY,
     "seconds": AFFINITY_SECONDS,
@@ -113,6 +120,7 @@ def invalid(step: str, *says: str) -> Refused:
 
 SINCE = (
     ("loadBalancerClass", (1, 22), KEP_1959),
+    ("ipFamilyPolicy", (1, 20), KEP_563),
     ("internalTrafficPolicy", (1, 22), KEP_2086),
     ("allocateLoadBalancerNodePorts", (1, 22), KEP_1864),
     ("externalIPs", (1, 29), EXTERNAL_IPS_POLICY),
@@ -190,10 +198,11 @@ def refusal(
     words: str,
     fails_if: str,
     *references: Reference,
+    features: frozenset[str] = frozenset(),
 ) -> tuple[Check, Check]:
     """Return two checks of one refusal: that it names the field, and that its message says why."""
     return (
-        check(name, CORE, requirement, chain, invalid(step, field), fails_if, *references),
+        check(name, CORE, requirement, chain, invalid(step, field), fails_if, *references, features=features),
         check(
             f"{name}.words",
             EXTENDED,
@@ -202,5 +211,6 @@ def refusal(
             invalid(step, words),
             "the message of the refusal does not say why",
             VALIDATION,
+            features=features,
         ),
     )

@@ -366,6 +366,39 @@ def affinity() -> Checks:
         )
 
 
+def families() -> Checks:
+    """Yield checks of dual-stack Services whose first family is IPv6, on any dual-stack cluster: which ClusterIPs."""
+    dual = {**INNER, "ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}
+    single = {**INNER, "ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}
+    both, one = Addresses(("IPv6", "IPv4")), Addresses(("IPv6",))
+    because = {"features": frozenset({"families.dual"})}
+    made = chain("families", create(**dual))
+    said = "A Service with ipFamilies IPv6 and IPv4 gets an IPv6 ClusterIP first, and an IPv4 ClusterIP second"
+    wants = taken("created", families=["IPv6", "IPv4"], cluster_ips=both)
+    order = "the API server orders ClusterIPs as the cluster does, so that clients of the first one use another family"
+    yield check("families.order", CORE, said, made, wants, order, API_FAMILIES, KEP_563, **because)
+    given = (wants,)
+    made = chain("families-changed", create(**dual), merge("edited", ipFamilies=["IPv4", "IPv6"]))
+    said = "The API server refuses to change the first family of a dual-stack Service"
+    changes = "a Service loses the ClusterIP that clients know"
+    yield from refusal(
+        "families.changed", said, made, "edited", "ipFamilies[0]", "may not change once set", changes, API_FAMILIES,
+        KEP_563, VALIDATION, **because,
+    )  # fmt: skip
+    stays = "the Service keeps its families, or loses the ClusterIP that clients know"
+    made = chain("families-removed", create(**dual), merge("narrowed", ipFamilyPolicy="SingleStack"))
+    said = "A dual-stack Service that becomes SingleStack keeps its first ClusterIP, and loses its second one"
+    wants = taken("narrowed", families=["IPv6"], cluster_ip=Same("created"), cluster_ips=one)
+    yield check("families.removed", CORE, said, made, wants, stays, API_FAMILIES, DUAL_STACK, given=given, **because)
+    made = chain("families-added", create(**single), merge("widened", ipFamilyPolicy="RequireDualStack"))
+    said = (
+        "A SingleStack Service for IPv6 that becomes dual-stack keeps its ClusterIP, and gets an IPv4 ClusterIP second"
+    )
+    wants = taken("widened", families=["IPv6", "IPv4"], cluster_ip=Same("created"), cluster_ips=both)
+    given = (taken("created", families=["IPv6"], cluster_ips=one),)
+    yield check("families.added", CORE, said, made, wants, stays, API_FAMILIES, DUAL_STACK, given=given, **because)
+
+
 def external_names() -> Checks:
     """Yield checks of ExternalName Services: they are DNS aliases without a proxy, so none of these fields applies."""
     takes = "the API server accepts a field that no proxy implements"
@@ -502,6 +535,7 @@ CHECKS: tuple[Check, ...] = (
     *load_balancers_only(),
     *node_ports_of_load_balancers(),
     *affinity(),
+    *families(),
     *external_names(),
     *announcements(),
     *others(),

@@ -44,7 +44,7 @@ class FakeServices:
         self.managers: dict[str, dict[str, set[str]]] = {}
         self.others: list[Json] = []
         self.leaked: set[int] = set()
-        self.version, self.next = 0, LOW
+        self.version, self.next, self.next_address = 0, LOW, 0
         self.requests: list[str] = []
         self._lock = threading.Lock()
 
@@ -321,9 +321,8 @@ class FakeServices:
             spec.pop(field, None)
 
     def _allocate(self, spec: Json, before: Json) -> None:
-        if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
-            spec["clusterIP"] = f"10.0.{self.version // 250}.{self.version % 250}"
-            spec["clusterIPs"] = [spec["clusterIP"]]
+        if spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+            self._allocate_addresses(spec)
         had = {port.get("nodePort") for port in before.get("ports", [])}
         automatic = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts")
         automatic = automatic or ("always-allocates" in self.lies and spec["type"] == "LoadBalancer")
@@ -346,6 +345,25 @@ class FakeServices:
                 raise self._refusal(500, "InternalError", said + "provided port is not in the valid range")
         if "needs-nodeports" not in self.lies or automatic:
             spec["healthCheckNodePort"] = (wanted if "ignores-choice" not in self.lies else 0) or self._free()
+
+    def _allocate_addresses(self, spec: Json) -> None:
+        """A ClusterIP of each family that has none."""
+        wanted = spec.setdefault("ipFamilies", ["IPv4"])
+        if spec.get("ipFamilyPolicy") == "RequireDualStack" and len(wanted) == 1:
+            wanted.append("IPv4" if wanted == ["IPv6"] else "IPv6")
+        if spec.get("ipFamilyPolicy") == "SingleStack":
+            keeps = slice(1, 2) if "narrows-wrongly" in self.lies and wanted[1:] else slice(1)
+            spec["ipFamilies"], spec["clusterIPs"] = wanted[keeps], (spec.get("clusterIPs") or [])[keeps]
+        had = [] if not spec.get("clusterIP") else spec["clusterIPs"]
+        if "widens-anew" in self.lies and len(had) == 1 < len(spec["ipFamilies"]):
+            had = []
+        had = [*had, *map(self._address, spec["ipFamilies"][len(had) :])]
+        spec["clusterIPs"] = sorted(had) if "orders-families" in self.lies else had
+        spec["clusterIP"] = spec["clusterIPs"][0]
+
+    def _address(self, family: str) -> str:
+        self.next_address += 1
+        return f"fd00::{self.next_address:x}" if family == "IPv6" else f"10.0.0.{self.next_address}"
 
     def _free(self) -> int:
         self.next += 1
@@ -396,6 +414,10 @@ class FakeServices:
         balanced = (
             old is not None and kind == old["spec"]["type"] == "LoadBalancer" and "class-changes" not in self.lies
         )
+        if old and "families-change" not in self.lies:
+            first, before = (each["spec"].get("ipFamilies", [""])[0] for each in (service, old))
+            if first and before and first != before:
+                raise self._invalid("spec.ipFamilies[0]: Invalid value: may not change once set")
         if old and balanced and spec.get("loadBalancerClass") != old["spec"].get("loadBalancerClass"):
             raise self._invalid("spec.loadBalancerClass: Invalid value: may not change once set")
 

@@ -73,7 +73,7 @@ FIELDS_ANYWHERE = (
     "change.leave-type-with-class"
 )
 POLICY_ANYWHERE = "policy.clusterip.local* policy.clusterip.cluster* policy.headless external-name.policy"
-WITH_WORDS = ("policy", "internal-policy", "health-port", "source-ranges", "class", "allocate")
+WITH_WORDS = ("policy", "internal-policy", "health-port", "source-ranges", "class", "allocate", "families")
 NO_NAME = "change.loadbalancer-to-externalname"
 
 LIES = {
@@ -108,6 +108,9 @@ LIES = {
     "always-allocates": "allocate.off",
     "ignores-nodeports": "allocate.off.chosen",
     "takes-nodeports-away": "allocate.turned-off",
+    "families-change": "families.changed*",
+    "narrows-wrongly": "families.removed",
+    "widens-anew": "families.added",
     "class-changes": "class.changed* class.removed* client.drops-class",
     "no-checks": (
         "source-ranges.address source-ranges.prefix source-ranges.annotation.nodeport source-ranges.annotation.prefix "
@@ -190,6 +193,7 @@ OPEN = {
     "needs-nodeports": "client.drops-allocate",
     "local-by-default": "change.policy-removed.freed client.drops-both.freed",
     "no-force": "client.apply-forced.lost",
+    "orders-families": "families.removed",
 }
 """What cannot be decided meanwhile, because what must come before did not happen."""
 
@@ -202,6 +206,7 @@ LIES |= {
     "carries-policy-over": "change.policy-removed client.apply-given-up client.drops-both client.drops-policy",
     "must-know": "client.replace.* client.drops-both client.drops-both.rest client.drops-allocated",
     "needs-nodeports": "allocate.off.health-port",
+    "orders-families": "families.order families.added",
 }
 
 

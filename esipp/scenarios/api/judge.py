@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from esipp.checks.api import (
+    Addresses,
     Answer,
     ApiCheck,
     Is,
@@ -21,6 +22,7 @@ from esipp.checks.api import (
 )
 from esipp.checks.check import Status
 from esipp.judging.frame import Decision, Interruptions, ours_failed, undecided
+from esipp.judging.topology import family_of
 
 NOT_OF_THE_API = (401, 403, 429, 503, 504)
 """HTTP statuses of refusals for authorization, quota or overload: they say nothing about the rules for Services."""
@@ -132,6 +134,8 @@ def _wanted(path: str, value: Any, answers: Answers) -> Any:
 
 
 def _equals(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Addresses):
+        return isinstance(found, list) and [family_of(each).value for each in found] == [*wanted.families]
     if isinstance(wanted, Is):
         return is_absent(found) is (wanted is Is.ABSENT)
     return bool(found == wanted) and isinstance(found, bool) is isinstance(wanted, bool)
