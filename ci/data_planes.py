@@ -27,8 +27,8 @@ from esipp.ledger.reading import RecordedRun, read_run
 KEPT = records.FOLDER / "data-planes.jsonl"
 PAGE = ROOT / "docs" / "data-planes.md"
 FACTS = ("kubernetes", "kube-proxy-version", "service-proxy", "proxy-mode", "network-add-on", "detect-local",
-         "node-port-addresses", "families.services", "pod-to-node.ipv4", "pod-to-node.ipv6", "load-balancer.profile",
-         "load-balancer.ingress", "kernel", "runtime")  # fmt: skip
+         "node-port-addresses", "families.services", "families.first", "pod-to-node.ipv4", "pod-to-node.ipv6",
+         "load-balancer.profile", "load-balancer.ingress", "kernel", "runtime")  # fmt: skip
 """Facts in a record, in addition to all facts of the service proxy."""
 MOST_PATTERNS = 6
 """Most id patterns in the record of one difference; the page gives the number of the others."""

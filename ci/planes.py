@@ -15,7 +15,8 @@ from esipp.report.comparing.words import ranges
 
 KUBE_PROXY, IPTABLES = "kube-proxy", "iptables"
 UNKNOWN = "unknown"
-FAMILIES = {"IPv4, IPv6": "dual-stack", "IPv6, IPv4": "dual-stack"}
+DUAL = "dual-stack"
+FAMILIES = {"IPv4, IPv6": DUAL, "IPv6, IPv4": DUAL}
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Plane:
     Args:
         proxy: the service proxy, its minor version if it has one of its own, and its mode.
         add_on: the network add-on; empty if the service proxy is the same product.
-        families: ``dual-stack``, ``IPv4`` or ``IPv6``.
+        families: ``dual-stack``, ``dual-stack with IPv6 first``, ``IPv4`` or ``IPv6``.
         kubernetes: the minor version.
         balancer: the cluster's own load balancer; empty if there is none.
     """
@@ -59,12 +60,14 @@ def plane_of(facts: Mapping[str, str]) -> Plane:
     proxy = facts.get("service-proxy", UNKNOWN)
     add_on = facts.get("network-add-on", UNKNOWN)
     words = [proxy, _minor(facts.get(f"{proxy}.version", "")), facts.get("proxy-mode", UNKNOWN)]
-    families = facts.get("families.services", UNKNOWN)
+    services = facts.get("families.services", UNKNOWN)
+    families = FAMILIES.get(services, services)
+    families += " with IPv6 first" if (families, facts.get("families.first")) == (DUAL, "IPv6") else ""
     balancer = facts.get("load-balancer.profile", "")
     return Plane(
         " ".join(word for word in words if word and (word != UNKNOWN or proxy == KUBE_PROXY)),
         "" if add_on == proxy else add_on,
-        FAMILIES.get(families, families),
+        families,
         _minor(facts.get("kubernetes", UNKNOWN)),
         "" if balancer == UNKNOWN else balancer,
     )

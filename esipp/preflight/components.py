@@ -252,12 +252,12 @@ def _of_nodes(field: str, names: Sequence[str], nodes: Sequence[Json]) -> str:
 ROLE = "node-role.kubernetes.io/"
 
 
-def node_facts(nodes: Sequence[Json], services: Iterable[str] | None) -> dict[str, Fact]:
+def node_facts(nodes: Sequence[Json], services: Sequence[str] | None) -> dict[str, Fact]:
     """Facts about nodes and Services: address families, operating systems, architectures, roles and cloud provider.
 
     Args:
         nodes: the nodes as the API server lists them.
-        services: the address families that a Service can have; None if unknown.
+        services: the address families that a Service can have, in the order of the cluster; None if unknown.
     """
     families = {
         "IPv6" if ":" in str(address.get("address")) else "IPv4"
@@ -271,6 +271,7 @@ def node_facts(nodes: Sequence[Json], services: Iterable[str] | None) -> dict[st
         "families.services": Fact(
             ", ".join(sorted(services or ())) or "unknown", how if services else f"{how}: no result"
         ),
+        "families.first": Fact(services[0] if services else "unknown", how if services else f"{how}: no result"),
     }
     for name, key in {"os-image": "osImage", "architecture": "architecture"}.items():
         facts[name] = Fact(_counted(_by_value(nodes, key)), f"status.nodeInfo.{key} of {len(nodes)} nodes")

@@ -1,7 +1,7 @@
 """Preflight: checks before anything is created, and facts and features of the cluster."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -277,16 +277,16 @@ def _external_ips(cluster: Cluster) -> Feature:
     return Feature(True, "the API server admitted a dry run")
 
 
-def _service_families(cluster: Cluster, version: str = "") -> set[str] | None:
-    """The address families that Services can have; None if unknown.
+def _service_families(cluster: Cluster, version: str = "") -> list[str] | None:
+    """The address families that Services can have, in the order of the cluster; None if unknown.
 
     Servers without dual-stack Services have only the address family of the Service ``kubernetes``.
     """
     try:
         if (read_version(version) or NEWEST) < CLUSTER_IPS_SINCE:
             found = cluster.list("/api/v1/namespaces/default/services", fieldSelector="metadata.name=kubernetes")
-            return {family for item in found for family in item["spec"].get("ipFamilies") or ()} or None
-        return set(_dry_run(cluster, ipFamilyPolicy="PreferDualStack")["spec"].get("ipFamilies") or []) or None
+            return [family for item in found for family in item["spec"].get("ipFamilies") or ()] or None
+        return _dry_run(cluster, ipFamilyPolicy="PreferDualStack")["spec"].get("ipFamilies") or None
     except (ApiError, UnreachableError):
         return None
 
@@ -351,7 +351,7 @@ def role_of(settings: Mapping[str, Any]) -> str:
 
 
 def _features(
-    nodes: Mapping[str, Node], roles: Mapping[Role, str], services: set[str] | None, seed: int = 0
+    nodes: Mapping[str, Node], roles: Mapping[Role, str], services: Collection[str] | None, seed: int = 0
 ) -> dict[str, Feature]:
     playing = [nodes[name] for name in roles.values()]
     features = {}

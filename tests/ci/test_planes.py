@@ -39,6 +39,9 @@ def test_a_data_plane_is_called_by_what_was_found() -> None:
     }
     assert plane_of({**FACTS, **found}).proxy == "cilium 1.18 eBPF dsr"
     assert "unknown" in plane_of({}).name
+    assert plane_of({**FACTS, "families.first": "IPv6"}).families == "dual-stack with IPv6 first"
+    assert plane_of({**FACTS, "families.first": "IPv4"}) == IPTABLES
+    assert plane_of({**FACTS, "families.services": "IPv6", "families.first": "IPv6"}).families == "IPv6"
 
 
 def test_what_a_lane_is_called_tells_nothing() -> None:

@@ -231,10 +231,11 @@ def test_kubelets_and_runtimes_by_version() -> None:
 
 def test_facts_of_nodes() -> None:
     control = {"node-role.kubernetes.io/control-plane": "", "kubernetes.io/os": "linux"}
-    facts = node_facts([node("a"), node("b", provider=""), node("c", **control)], {"IPv6", "IPv4"})
+    facts = node_facts([node("a"), node("b", provider=""), node("c", **control)], ["IPv6", "IPv4"])
     assert {name: fact.value for name, fact in facts.items()} == {
         "families.nodes": "IPv4",
         "families.services": "IPv4, IPv6",
+        "families.first": "IPv6",
         "os-image": "Bottlerocket OS",
         "architecture": "arm64",
         "node-roles": "2 x no role; 1 x control-plane",

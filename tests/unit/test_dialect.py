@@ -253,7 +253,7 @@ def test_preflight_asks_without_a_dry_run_what_it_can(name: str, at: Open) -> No
     cluster.create("/api/v1/namespaces/default/services", {"metadata": {"name": "kubernetes"}, "spec": {}})
     assert _external_ips(cluster).present
     assert "does not support dry runs" in _external_ips(cluster).why
-    assert _service_families(cluster, server.version) == {"IPv4"}
+    assert _service_families(cluster, server.version) == ["IPv4"]
     assert set(server.services) == {"kubernetes"}, "nothing was created"
 
 

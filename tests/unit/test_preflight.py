@@ -39,7 +39,7 @@ class Admitting:
         return {"spec": {"ipFamilies": self.answer} if self.answer is not None else {}}
 
 
-def families(answer: list[str] | Exception | None) -> set[str] | None:
+def families(answer: list[str] | Exception | None) -> list[str] | None:
     return _service_families(cast(Cluster, Admitting(answer)))
 
 
@@ -50,9 +50,14 @@ def features(services: set[str] | None) -> dict[str, Feature]:
 
 def test_it_is_asked_with_a_dry_run_for_both_families() -> None:
     asked = Admitting(["IPv4"])
-    assert _service_families(cast(Cluster, asked)) == {"IPv4"}
+    assert _service_families(cast(Cluster, asked)) == ["IPv4"]
     ((method, dry_run, spec),) = asked.requests
     assert (method, dry_run, spec["ipFamilyPolicy"]) == ("POST", "All", "PreferDualStack")
+
+
+@pytest.mark.parametrize("order", [["IPv4", "IPv6"], ["IPv6", "IPv4"]])
+def test_families_of_services_are_in_the_order_of_the_cluster(order: list[str]) -> None:
+    assert families(order) == order
 
 
 @pytest.mark.parametrize("answer", [ApiError(403, "Forbidden", "no", "POST"), UnreachableError("gone"), [], None])
