@@ -21,7 +21,7 @@ from esipp.scenarios.service_change.subject import (
     Health,
     ServiceChange,
     ServiceChangeCheck,
-    place,
+    is_closed,
 )
 from suites.changes.events import (
     COMPARED,
@@ -197,9 +197,10 @@ LARGE_DROPPED = KnownDifference(
 )
 
 
-def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
+def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator[Claim]:
     """Yield what is required of a stream."""
-    changes, there = event.changes, place(at, stream.protocol.value.lower())
+    changes = event.changes
+    shut = [is_closed(change.closed, at, stream.protocol.value.lower(), family) for change in changes]
     if stream in HEALTH_CHECKS or stream in IDLE:
         yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
@@ -212,8 +213,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         yield Claim.SERVED
     if at in (At.SMALL_MTU, At.OUT):
         return
-    left = any({*before.names} - {*after.names} or there in after.closed for before, after in pairwise(changes))
-    if left and there not in changes[0].closed:
+    if not shut[0] and (any(shut) or any({*before.names} - {*after.names} for before, after in pairwise(changes))):
         yield Claim.GONE
     if at in MORE_NODES or not stream.is_fresh:
         return
@@ -231,7 +231,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
-    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local",
+    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "families",
 )  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
@@ -255,6 +255,7 @@ ABOUT = {
     **dict.fromkeys(("affinity", "affinity-local"), (API_AFFINITY,)),
     "moved-local": (API_ETP,),
     "internal-policy": (API_ITP, KEP_2086),
+    "families": (API_FAMILIES, DUAL_STACK),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
     "affinity-held": (API_AFFINITY_TIMEOUT,),
     "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
@@ -385,6 +386,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
     others += ("network-policies",) if event.guarded else ()
     others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
+    others += ("families.dual",) if event.first else ()
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
         requirement=requirement(event, at, stream, claim),
@@ -417,7 +419,7 @@ CHECKS = [
     for stream in STREAMS
     if not why_not(event, at, stream)
     for family in Family
-    for claim in claims(event, at, stream)
+    for claim in claims(event, at, stream, family)
 ]
 """Each event is crossed with each entry and each stream, unless ``why_not`` has a reason; ``claims`` says what is
 required there."""

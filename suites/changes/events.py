@@ -7,7 +7,7 @@ its ``Do`` and how run.py does it.
 from dataclasses import replace
 
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
+from esipp.checks.model import Family, Protocol, Role, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
@@ -90,6 +90,21 @@ EVENTS = (
             Change(Do.INTERNAL_CLUSTER, Pods.FIRST),
         ),
         kind=ServiceType.CLUSTER_IP,
+    ),
+    Event(
+        "families",
+        "While a dual-stack Service whose first address family is IPv6 becomes SingleStack, and dual-stack again with "
+        "its ClusterIPs",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.ONE_FAMILY,
+                Pods.FIRST,
+                closed=closing((*NODE_PORTS, At.CLUSTER_IP), TCP, UDP, family=Family.IPV4),
+            ),
+            Change(Do.BOTH_FAMILIES, Pods.FIRST),
+        ),
+        first=Family.IPV6,
     ),
     Event(
         "replaced-local",
@@ -605,6 +620,7 @@ DIALLED = {
     "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     "network-policy-vip": (At.VIP,),
     **dict.fromkeys(("unwanted-node", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
+    "families": (*USUAL, *MORE_NODES),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
     "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     **dict.fromkeys(("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
@@ -657,6 +673,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "a quick stream meets fifty pods in time" if stream is not TCP_FAST else "few pods are met by a slow one"
     if event.name == "finalizer" and stream is not TCP_NEW:
         return "a Service that is deleted without a finalizer shows it"
+    if event.name == "families" and stream in KEEPING:
+        return "other events show what flows under way meet when a nodePort is freed"
     if event.name == "namesake" and stream in KEEPING:
         return "its endpoint stays: new flows show whether nodes know it"
     if event.name in OF_DISTRIBUTION and stream in KEEPING:

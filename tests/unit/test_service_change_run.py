@@ -57,6 +57,7 @@ class World:
     refused_at: str = ""
     others: list[dict[str, Any]] = field(default_factory=list)
     policies: list[tuple[float, str]] = field(default_factory=list)
+    family_policies: list[tuple[float, str]] = field(default_factory=list)
     enforces: bool = True
     seen_as: str = "203.0.113.5"
     slices: dict[str, tuple[str, ...]] = field(default_factory=lambda: {service_of("namesake"): Pods.FIRST.names})
@@ -65,7 +66,10 @@ class World:
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
         self.requests.append(("patch", path, body))
+        if self.refused_at == "patch" and "clusterIPs" in body["spec"]:
+            raise ApiError(422, "Invalid", self.refuses, f"PATCH {path}")
         if "spec" in body:
+            self.family_policies.append((self.now, body["spec"].get("ipFamilyPolicy", "")))
             self._select(path.rpartition("/")[2], body["spec"]["selector"])
         elif body["metadata"]["finalizers"] is None:
             self.changes.append((self.now, ()))
@@ -155,7 +159,9 @@ class World:
 
     def _sample(self, name: str, when: float) -> Sample:
         pods = [pods for at, pods in self.changes if at == 0 or at + self.follows(name) <= when][-1]
-        if not pods or not self._admitted(name, when):
+        followed = [policy for at, policy in self.family_policies if at + self.follows(name) <= when]
+        lacks_family = name.endswith("IPv4") and followed[-1:] == ["SingleStack"]
+        if not pods or lacks_family or not self._admitted(name, when):
             return Sample(0, when, when + 0.9, "timeout")
         return Sample(0, when, when + 0.002, "answered", pods[0], source=self.seen_as)
 
@@ -191,6 +197,8 @@ def driven(
         "ipFamilies": ["IPv4"],
         "healthCheckNodePort": 32109,
     }
+    if event.first:
+        created["spec"] |= {"ipFamilies": ["IPv6", "IPv4"], "clusterIPs": ["fd00:10:96::7", "10.96.0.7"]}
     for number, port in enumerate(created["spec"]["ports"]):
         port["nodePort"] = 31000 + number
     world.changes.append((0.0, event.changes[0].pods.names))
@@ -286,6 +294,40 @@ def test_a_service_with_a_cluster_ip_alone_follows_its_internal_policy(monkeypat
     assert shut.at((At.OWN_CLUSTER_IP, "tcp-new", Family.IPV4)).pods == Pods.FIRST.names
     policies = [body["spec"]["internalTrafficPolicy"] for _, _, body in world.requests]
     assert policies == ["Local", "Cluster"]
+
+
+BOTH = [(at, TCP_NEW, family) for at in (At.BARE_NODE, At.CLUSTER_IP) for family in Family]
+
+
+def test_a_service_loses_its_second_family_and_gets_it_again_with_its_cluster_ips(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    driver = driven(monkeypatch, "families", world, BOTH)
+    asked = [body["spec"] for _, _, body in world.requests]
+    assert [each["ipFamilyPolicy"] for each in asked] == ["SingleStack", "RequireDualStack"]
+    assert "ipFamilies" not in asked[0]
+    assert (asked[1]["ipFamilies"], asked[1]["clusterIPs"]) == (["IPv6", "IPv4"], ["fd00:10:96::7", "10.96.0.7"])
+    assert {str(target[0]) for _, target in world.dialled} >= {"fd00:10:96::7", "10.96.0.7"}
+    alone = driver.seen.stages[1]
+    served = {family: bool(alone.at((At.BARE_NODE, "tcp-new", family)).pods) for family in Family}
+    assert served == {Family.IPV6: True, Family.IPV4: False}
+    assert world.now - 1000.0 < 20
+
+
+def test_a_cluster_ip_that_stays_taken_is_the_api_servers_and_one_of_another_service_is_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = {
+        "metadata": {"namespace": "esipp", "name": service_of("families")},
+        "spec": {"clusterIPs": ["fd00:10:96::7"]},
+    }
+    lies: dict[str, Any] = {"refuses": "10.96.0.7: provided IP is already allocated", "refused_at": "patch"}
+    driver = driven(monkeypatch, "families", World(others=[own], **lies), BOTH)
+    assert "already allocated" in driver.seen.stages[-1].refused
+    rival = {"metadata": {"namespace": "theirs", "name": "web"}, "spec": {"clusterIPs": ["10.96.0.7"]}}
+    with pytest.raises(HarnessError, match="theirs/web took"):
+        driven(monkeypatch, "families", World(others=[own, rival], **lies), BOTH)
 
 
 GUARDED = [(at, TCP_NEW, Family.IPV4) for at in (At.ENDPOINT_NODE, At.CLUSTER_IP, At.POD_IP)]

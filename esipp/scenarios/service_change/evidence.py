@@ -9,7 +9,7 @@ from esipp.judging.controls import Vantage
 from esipp.judging.frame import Interruptions
 from esipp.judging.timeline.steady_runs import Fits, SteadyRun, last_run
 from esipp.judging.timeline.streams import ANSWERED, OURS, Sample, Stream, cut
-from esipp.scenarios.service_change.subject import At, Health, place
+from esipp.scenarios.service_change.subject import At, Health, is_closed
 
 Asked = tuple[At, str, Family]
 """A stream of an event: the entry, the name of its kind, and the family."""
@@ -40,10 +40,10 @@ class Stage:
 
     def at(self, asked: Asked) -> "Stage":
         """The stage as a stream must see it: nobody serves where it is closed."""
-        where, name, _ = asked
+        where, name, family = asked
         if where is At.OUT:
             return replace(self, pods=(self.agent,))
-        shut = place(where, name.partition("-")[0]) in self.closed
+        shut = is_closed(self.closed, where, name.partition("-")[0], family)
         return replace(self, pods=(), is_there=False) if shut else self
 
 

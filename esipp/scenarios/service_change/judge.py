@@ -161,7 +161,7 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
     for each in made:
         if each.stage.refused and fits_of is served:
             free = "though its ports and addresses were free"
-            reason = f"the API server did not create the Service again, {free}: {each.stage.refused}"
+            reason = f"the API server refused that the Service {each.stage.words}, {free}: {each.stage.refused}"
             return Decision(Status.FAIL, check.expected, _words(made), reason)
         run = steady(each, fits_of(each.stage))
         since = each.stage.accepted

@@ -38,9 +38,19 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     pods = {key: value for key, value in selector(run, event.changes[0].pods).items() if value}
     internal = {"internalTrafficPolicy": event.internal.value} if event.internal else {}
     unallocated = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
+    families = manifests.first_family(event.first) if event.first else {}
     balancer = UNSERVED_CLASS if event.unserved else ""
     return manifests.service_over(
-        event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **unallocated
+        event.service,
+        run,
+        pods,
+        event.kind,
+        event.external,
+        balancer,
+        ports=ports,
+        **internal,
+        **unallocated,
+        **families,
     )
 
 

@@ -76,6 +76,9 @@ PROXY_PORT = 10256
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
 
+TAKING_BACK = (Do.CREATE_AGAIN, Do.BOTH_FAMILIES)
+"""Changes that ask for ports or ClusterIPs of before."""
+
 OF_OTHERS = ("192.0.2.0/24", "2001:db8::/32")
 MANY = tuple(f"198.18.{number}.0/24" for number in range(100))
 """Ranges that are reserved for documentation and for benchmarks."""
@@ -189,7 +192,7 @@ class Driver:
         try:
             self._does[change.do](change)
         except ApiError as broken:
-            if change.do is not Do.CREATE_AGAIN or ALLOCATED not in str(broken):
+            if change.do not in TAKING_BACK or ALLOCATED not in str(broken):
                 raise
             if rival := self._rival():
                 raise HarnessError(f"The API server refused the Service: {rival}.", "run the check again.") from broken
@@ -210,9 +213,10 @@ class Driver:
         )  # fmt: skip
 
     def _rival(self) -> str:
-        """The Service of the cluster that has got a nodePort or a ClusterIP of the deleted one; empty if none has."""
+        """The Service of the cluster that has got a nodePort or a ClusterIP of this one; empty if none has."""
         services = self.testbed.cluster.list("/api/v1/services")
-        return taken(services, _node_ports(self._spec).values(), but=(), addresses=self._spec["clusterIPs"])
+        own = (self.testbed.namespace, self._name)
+        return taken(services, _node_ports(self._spec).values(), but=(own,), addresses=self._spec["clusterIPs"])
 
     def _disrupted(self, change: Change, what: Disruption) -> float:
         """A stage during which something is disrupted; when that began to be undone, which the next stage begins with.
@@ -254,6 +258,13 @@ class Driver:
             ),
             Do.NAMESAKE: self._add_namesake,
             Do.NAMESAKE_LEAVES: self._empty_namesake,
+            Do.ONE_FAMILY: partial(self._update, ipFamilyPolicy="SingleStack"),
+            Do.BOTH_FAMILIES: partial(
+                self._update,
+                ipFamilyPolicy="RequireDualStack",
+                ipFamilies=self._spec.get("ipFamilies"),
+                clusterIPs=self._spec.get("clusterIPs"),
+            ),
             Do.SHARE_PORT: self._share_port,
             Do.INTERNAL_LOCAL: partial(self._update, internalTrafficPolicy="Local"),
             Do.INTERNAL_CLUSTER: partial(self._update, internalTrafficPolicy="Cluster"),

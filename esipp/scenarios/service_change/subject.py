@@ -145,6 +145,8 @@ class Do(StrEnum):
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
     NAMESAKE = "stays as it is, while another Service selects its pods, too"
     NAMESAKE_LEAVES = "stays as it is, while the other Service, whose name is the beginning of its name, loses the pods"
+    ONE_FAMILY = "keeps its first address family alone"
+    BOTH_FAMILIES = "gets its second address family again, with its ClusterIPs"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
     INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
     INTERNAL_CLUSTER = "gets internalTrafficPolicy Cluster"
@@ -188,7 +190,7 @@ class Change:
     Args:
         do: how it begins.
         pods: those that serve.
-        closed: entries and protocols at which nobody serves (``bare-node udp``).
+        closed: entries and protocols at which nobody serves (``bare-node udp``), in one family or in both.
         sticky: whether each client keeps its pod.
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
         lasts: seconds for which the stage lasts at least.
@@ -248,14 +250,18 @@ def again(pod: str) -> str:
     return f"{pod}-again"
 
 
-def closing(entries: Iterable[At], *protocols: Protocol) -> frozenset[str]:
-    """Return ``Change.closed`` for these entries and protocols."""
-    return frozenset(place(at, protocol.value.lower()) for at in entries for protocol in protocols)
+def closing(entries: Iterable[At], *protocols: Protocol, family: Family | None = None) -> frozenset[str]:
+    """Return ``Change.closed`` for these entries and protocols, in this family or in both."""
+    return frozenset(_place(at, protocol.value.lower(), family) for at in entries for protocol in protocols)
 
 
-def place(at: At, protocol: str) -> str:
-    """Return an entry and a protocol, as ``Change.closed`` has them."""
-    return f"{at.value} {protocol}"
+def is_closed(closed: frozenset[str], at: At, protocol: str, family: Family) -> bool:
+    """Return whether an entry is in ``Change.closed``."""
+    return not closed.isdisjoint((_place(at, protocol), _place(at, protocol, family)))
+
+
+def _place(at: At, protocol: str, family: Family | None = None) -> str:
+    return " ".join((at.value, protocol, *((family.value,) if family else ())))
 
 
 class Claim(StrEnum):
@@ -282,6 +288,7 @@ class Event:
         changes: its stages, in order; the first is the creation.
         kind: the type of the Service.
         external, internal: its traffic policies; None if unset.
+        first: the first family of a Service that has both; None for the order of the cluster.
         apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
@@ -295,6 +302,7 @@ class Event:
     kind: ServiceType = ServiceType.NODE_PORT
     external: TrafficPolicy | None = None
     internal: TrafficPolicy | None = None
+    first: Family | None = None
     apart: bool = False
     unserved: bool = False
     node_ports: bool = True

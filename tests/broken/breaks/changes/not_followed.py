@@ -74,8 +74,12 @@ def namesake_selects_none(services: Json) -> bool:
 
 
 def namesakes_lost(nodes: Nodes, live: Live, _: Json) -> Iterator[Rule]:
-    """The Service with the longer name is served no more, at nodePorts and at its ClusterIPs."""
-    service = live.service(service_of("namesake"))
+    """The Service with the longer name is served no more."""
+    yield from dropped_everywhere(nodes, live, live.service(service_of("namesake")))
+
+
+def dropped_everywhere(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """A Service is served no more, at nodePorts and at its ClusterIPs."""
     yield from dropped_at_node_ports(nodes, live, service)
     for port in service["spec"]["ports"]:
         for own in service["spec"]["clusterIPs"]:
@@ -167,6 +171,27 @@ def at_cluster_ips(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
             yield Rule(family_of(own), "PREROUTING", words, (nodes.bare,))
 
 
+def has_one_family(service: Json) -> bool:
+    """Whether a Service is SingleStack by now."""
+    return bool(service["spec"]["ipFamilyPolicy"] == "SingleStack")
+
+
+def lives_on_over_ipv4(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    """What comes to the nodePorts over IPv4 goes to the pod, which the Service serves over IPv6 alone."""
+    for port, address, _, target in live.targets(service):
+        if family_of(address) is Family.IPV4:
+            yield from lives_on(port, address, target, nodes)
+
+
+def dropped_over_ipv4(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+    yield from (rule for rule in dropped_everywhere(nodes, live, service) if rule.family is Family.IPV4)
+
+
+def over_ipv4(notices: Callable[[Check], bool]) -> Callable[[Check], bool]:
+    """Those of these checks that are about IPv4."""
+    return lambda check: notices(check) and is_about(check, ServiceChange) and check.subject.family is Family.IPV4
+
+
 def dropped_at_the_bare_node(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
     yield from (replace(rule, nodes=(nodes.bare,)) for rule in dropped_at_node_ports(nodes, live, service))
 
@@ -184,12 +209,12 @@ def cut_off_from_vips(nodes: Nodes, _: Live, service: Json) -> Iterator[Rule]:
             yield Rule(family_of(vip), "OUTPUT", words, (nodes.bare,), "mangle")
 
 
-def after_many_ranges() -> Callable[[Json], bool]:
-    """A test whether a Service has no longer more ranges than a handful: the last of its updates."""
+def after(earlier: Callable[[Json], bool]) -> Callable[[Json], bool]:
+    """A test whether a Service no longer is as it was at an earlier stage."""
     had: list[bool] = []
 
     def changed(service: Json) -> bool:
-        had.append(has_many_ranges(service))
+        had.append(earlier(service))
         return any(had) and not had[-1]
 
     return changed
@@ -286,7 +311,7 @@ BREAKS = (
         Group.CHANGES,
         "a load balancer drops what comes to a VIP once its Service was updated a third time",
         RunOptions(("changes",), ("changes.source-ranges.", "changes.replaced.")),
-        lambda nodes: once("source-ranges", after_many_ranges(), dropped_at_vips)(nodes),
+        lambda nodes: once("source-ranges", after(has_many_ranges), dropped_at_vips)(nodes),
         served("source-ranges", At.VIP),
         names="does not follow a change",
         at_once=False,
@@ -326,6 +351,28 @@ BREAKS = (
         once("internal-policy", has_internal_policy, at_cluster_ips),
         of_stream("internal-policy", "tcp-new", "udp-new", claims=(Claim.GONE,)),
         names="after internalTrafficPolicy became Local",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "family-of-before-goes-on-being-served",
+        Group.CHANGES,
+        "nodes go on serving the nodePorts of a Service over IPv4 when it keeps IPv6 alone",
+        run_of("families"),
+        once("families", has_one_family, lives_on_over_ipv4),
+        over_ipv4(of_stream("families", "tcp-new", "udp-new", claims=(Claim.GONE,), at=NODE_PORTS)),
+        names="keeps the rules of a deleted Service",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "second-family-not-served-again",
+        Group.CHANGES,
+        "nodes drop what comes over IPv4 to a Service that has both families again after it had IPv6 alone",
+        run_of("families"),
+        lambda nodes: once("families", after(has_one_family), dropped_over_ipv4)(nodes),
+        over_ipv4(served("families", *NODE_PORTS, At.CLUSTER_IP)),
+        names="does not follow a change",
         at_once=False,
         scoped=True,
     ),
