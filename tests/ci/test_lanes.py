@@ -54,6 +54,15 @@ def test_lanes_of_minors_differ_in_nothing_but_kubernetes() -> None:
         assert said["extends"] == "kind-iptables"
 
 
+def test_the_lane_with_ipv6_first_differs_in_the_order_of_its_subnets_alone() -> None:
+    usual, other = (
+        yaml.safe_load(lane_file.load(name).kind_config.read_text()) for name in ("kind-iptables", "kind-ipv6-first")
+    )
+    for subnets in (other["networking"].pop(key).split(",") for key in ("podSubnet", "serviceSubnet")):
+        assert [":" in each for each in subnets] == [True, False]
+    assert other == usual
+
+
 @pytest.mark.parametrize("version", golang.kubernetes_versions())
 def test_kubernetes_own_modules_are_of_its_minor(version: str) -> None:
     text = (golang.MODULES / "kubernetes" / version / "go.mod").read_text()
