@@ -300,7 +300,8 @@ class Path:
         if of is None or of.type is not ServiceType.LOAD_BALANCER or of.balancer is not Balancer.DEFAULT:
             return frozenset()
         policy = of.policy.value if of.policy else "unset"
-        words = (ANYTHING, self.protocol.value, self.family.value, policy, self.client.vantage.value)
+        families = tuple(Family) if of.first else (self.family,)  # one that carries one family may refuse both
+        words = (ANYTHING, self.protocol.value, *families, policy, self.client.vantage.value)
         return frozenset(word.lower() for word in words if self.entry.kind is EntryKind.VIP)
 
     @property

@@ -221,6 +221,13 @@ def test_local_from_outside_is_core_where_the_api_says_so() -> None:
     assert offenders(core, local) == []
 
 
+def test_a_load_balancer_of_one_family_is_not_asked_for_a_service_that_requires_both() -> None:
+    both = {family.value.lower() for family in Family}
+    at_vips = [each for each in CHECKS if each.subject.balanced and each.subject.path.service]
+    required = [each.id for each in at_vips if each.subject.balanced >= both]
+    assert required == [each.id for each in at_vips if ".first-ipv6." in each.id] != []
+
+
 def test_sctp_is_never_core() -> None:
     assert (
         offenders(lambda c: c.level is not Level.CORE, (c for c in CHECKS if c.subject.path.protocol is Protocol.SCTP))
