@@ -301,6 +301,9 @@ CILIUM_SMALL_MTU = issue(_CILIUM, 34380, "Communication from world with lower MT
 CILIUM_SMALL_MTU_FIX = issue(_CILIUM, 46993, 'Handle "fragmentation needed" / "packet too big" for Layer 4 Services')
 CILIUM_NODE_CLEANUP = issue(_CILIUM, 7628, "node/store: delete ipcache entries for node events")
 CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")
+CILIUM_ONE_PORT_OF_TWO_PODS = issue(
+    _CILIUM, 36403, "the SNAT/DNAT problem with injecting into another TCP session using BGP Anycast"
+)
 CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "backend selected by multiple externalIPs / LoadBalancer VIPs problem")
 CILIUM_COLLISIONS = issue(
     _CILIUM, 18632, "In the DSR mode TCP reply may be sent from wrong IP when EP is reachable through multiple LB IPs"

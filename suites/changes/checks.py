@@ -33,6 +33,7 @@ from suites.changes.events import (
     MORE_NODES,
     STREAMS,
     TCP_NEW,
+    TCP_ONE_PORT,
     why_not,
 )
 from suites.needs import needs
@@ -97,6 +98,12 @@ OF_ENTRIES = {
     At.OUT: TAKEN_FOR_REQUESTS,
     At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
+
+MIXED_UP = (
+    "a node takes flows of two of its pods for one if they have the same source port: it drops or resets one of them, "
+    "or sends its answers to the other pod"
+)
+"""What a stream detects whose source ports another pod of the node has, too."""
 
 
 def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
@@ -208,6 +215,10 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
         return
     if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
+    if stream is TCP_ONE_PORT:
+        yield Claim.SERVED
+        yield Claim.NO_LOSS
+        return
     if at not in MORE_NODES:
         yield Claim.SERVED
     if at in (At.SMALL_MTU, At.OUT):
@@ -254,6 +265,7 @@ ABOUT = {
     "terminating-local": (KEP_1669,),
     **dict.fromkeys(("affinity", "affinity-local"), (API_AFFINITY,)),
     "moved-local": (API_ETP,),
+    "one-source-port": (CILIUM_ONE_PORT_OF_TWO_PODS,),
     "internal-policy": (API_ITP, KEP_2086),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
     "affinity-held": (API_AFFINITY_TIMEOUT,),
@@ -405,6 +417,8 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
 def _fails_if(event: Event, at: At, claim: Claim) -> str:
     if event.guarded:
         return UNDONE_AT_VIP if at.is_vip and claim is Claim.SERVED else GUARDED[claim]
+    if event.name == "one-source-port":
+        return MIXED_UP
     if event.name == "internal-policy" and claim is Claim.GONE:
         return "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became Local"
     return OF_ENTRIES.get(at, FAILS_IF[claim])

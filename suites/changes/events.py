@@ -111,6 +111,17 @@ EVENTS = (
         ),
     ),
     Event(
+        "one-source-port",
+        "While nothing changes, and while a Service gets four more endpoints and loses them, with two pods of a node as "
+        "clients",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST, lasts=3.0),
+            Change(Do.SELECT, Pods.ALL),
+            Change(Do.SELECT, Pods.FIRST),
+        ),
+    ),
+    Event(
         "deleted",
         "While a Service is deleted and created again with its nodePorts and ClusterIPs, for another pod",
         (
@@ -518,6 +529,19 @@ UDP_SOCKET = _often(streams.UDP_SOCKET, f"a datagram {OFTEN}, all from one socke
 UDP_ONE_WAY = _often(
     streams.UDP_ONE_WAY, f"a datagram {OFTEN}, all from one socket, which pods count but do not answer"
 )
+TCP_ONE_PORT = replace(
+    streams.ONE_PORT,
+    sent=f"a request {OFTEN}, all on one TCP connection from a certain source port",
+    every=EVERY,
+    varies=VARIES,
+    count=0,
+)
+UDP_ONE_PORT = replace(
+    UDP_SOCKET,
+    name="udp-one-port",
+    ports=1,
+    sent=f"a datagram {OFTEN}, all from one socket with a certain source port",
+)
 SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
 
 TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
@@ -548,14 +572,14 @@ IDLE = {
 """Streams that are silent for long, and their events."""
 
 STREAMS = (
-    TCP_NEW, TCP_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *IDLE,
-    *HEALTH_CHECKS,
+    TCP_NEW, TCP_PORT, TCP_ONE_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY, SCTP_NEW,
+    SCTP_PORT, TCP_RARE, *IDLE, *HEALTH_CHECKS,
 )  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
 KEEPING = {
-    **dict.fromkeys((TCP_PORT, *IDLE), TCP_NEW),
-    **dict.fromkeys((UDP_SOCKET, UDP_ONE_WAY), UDP_NEW),
+    **dict.fromkeys((TCP_PORT, TCP_ONE_PORT, *IDLE), TCP_NEW),
+    **dict.fromkeys((UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY), UDP_NEW),
     SCTP_PORT: SCTP_NEW,
 }
 """Streams that keep their port through all stages, and the same kind from new ports."""
@@ -577,16 +601,23 @@ ENTRIES = {
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
     At.OUT: "another node, from a pod",
     At.NEW_ADDRESS: "the nodePort of the endpoint node, at an address that it has for a while",
+    At.FROM_POD: "the nodePort of the endpoint node, from a pod of another node",
+    At.FROM_SECOND_POD: "the nodePort of the endpoint node, from a second pod with the source ports of the first",
+    At.CLUSTER_IP_FROM_SECOND_POD: "the ClusterIP, from a second pod with the source ports of the first",
 }
 """What is dialled."""
 
 MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
 """Entries that are dialled only where a change frees an address or a port: every node must then stop serving it."""
 
+OF_TWO_PODS = (At.CLUSTER_IP, At.CLUSTER_IP_FROM_SECOND_POD, At.FROM_POD, At.FROM_SECOND_POD)
+"""Entries that two pods of one node dial, with the same source ports at the same time."""
+
 USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
     "replaced": (*USUAL, At.CLUSTER_IP_FROM_NODE, At.SMALL_MTU, At.OUT),
     "moved": (*USUAL, At.CLUSTER_IP_FROM_NODE),
+    "one-source-port": OF_TWO_PODS,
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
     **dict.fromkeys(
@@ -614,7 +645,7 @@ DIALLED = {
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events of the datagrams that pods do not answer."""
 
-OF_ONE_PORT = ("replaced", "moved")
+OF_ONE_PORT = ("replaced", "moved", "one-source-port")
 """The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
 its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
 
@@ -631,6 +662,11 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
+    if event.name == "one-source-port":
+        own = stream in (TCP_NEW, TCP_PORT, TCP_ONE_PORT, UDP_NEW, UDP_ONE_PORT)
+        return "" if own else "source ports of this stream are not those of another pod"
+    if stream in (TCP_ONE_PORT, UDP_ONE_PORT):
+        return "one event has two pods of a node as clients, with the same source ports"
     if (stream is LARGE) is not (at is At.SMALL_MTU):
         return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
     if at is At.CLUSTER_IP_FROM_NODE and stream is TCP_PORT:
@@ -703,6 +739,8 @@ def _why_not_there(event: Event, at: At) -> str:
         return "no node gets another address in this event"
     if at is At.SMALL_MTU:
         return "what a path with a smaller MTU needs of a node does not depend on the event"
+    if at in OF_TWO_PODS and at is not At.CLUSTER_IP:
+        return "one event has two pods of a node as clients"
     if at is At.VIP_FROM_NODE:
         return "only source ranges tell nodes from others"
     if at is At.CLUSTER_IP_FROM_NODE:
@@ -711,6 +749,8 @@ def _why_not_there(event: Event, at: At) -> str:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
     if event.kind is ServiceType.CLUSTER_IP:
         return "this Service has a ClusterIP alone: the internal policy is about nothing else"
+    if event.name == "one-source-port":
+        return "clients elsewhere do not share an address behind a node's"
     if event.name == "moved-local" and at is At.CLUSTER_IP:
         return "the external policy is not about ClusterIPs, and another event moves the endpoint of one"
     if at is At.VIP:

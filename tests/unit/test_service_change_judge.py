@@ -78,7 +78,7 @@ def test_what_follows_within_the_limit_passes_and_later_does_not() -> None:
 def test_new_flows_that_reach_pods_of_before_fail_everywhere(name: str) -> None:
     found = statuses(World(keeps=frozenset({name})), KUBE_PROXY)
     assert those(found, Status.FAIL) & TRACKED == matching(f"*.{name}.*") & TRACKED
-    several = matching("*.scaled-up-and-down.*", "*.affinity.*", "*.affinity-local.*") | SICK
+    several = matching("*.scaled-up-and-down.*", "*.one-source-port.*", "*.affinity.*", "*.affinity-local.*") | SICK
     assert those(found, Status.FAIL) >= matching(f"*.{name}.*.gone") - several
     assert not those(found, Status.KNOWN)
 
@@ -296,6 +296,7 @@ def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
         found = statuses(World(silent=frozenset({name})))
         one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served", "*.vip-retyped.*") | SICK
         one_stage |= matching("*.moved-local.endpoint-node.*.served")
+        one_stage |= matching("*.tcp-one-port.*.no-loss")  # no connection was made
         wanted = matching(*(f"*.{name}.*.{claim}" for claim in (*POSITIVE, "no-loss")))
         assert those(found, Status.FAIL) - SICK == wanted - one_stage
 
@@ -374,7 +375,17 @@ def test_what_a_stopped_proxy_cannot_follow_counts_only_from_its_start_on() -> N
 
 def test_a_single_lost_connection_while_a_proxy_is_stopped_is_reported() -> None:
     found = statuses(World(lost_at={"tcp-new": EVERY + 5.0}))
-    assert those(found, Status.FAIL) == matching("*.no-loss") != set()
+    assert those(found, Status.FAIL) == matching("*.tcp-new.*.no-loss") != set()
+
+
+def test_a_connection_that_another_pod_with_its_source_port_disturbs_is_reported_at_that_entry() -> None:
+    at = "endpoint-node-from-second-pod"
+    lost = of_event("one-source-port", World(lost_at={f"{at} tcp-one-port": EVERY + 5.0}))
+    assert those(lost, Status.FAIL) == {f"changes.one-source-port.{at}.tcp-one-port.ipv4.no-loss"}
+    early = of_event("one-source-port", World(lost_at={"tcp-one-port": 5.0}))
+    assert set(early.values()) == {Status.PASS}, "no connection is made before nodes have followed the creation"
+    silent = of_event("one-source-port", World(silent=frozenset({"udp-one-port"})))
+    assert those(silent, Status.FAIL) == matching("changes.one-source-port.*.udp-one-port.*.served")
 
 
 def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_is_not_served() -> None:
@@ -390,7 +401,8 @@ def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_i
 
 def test_connections_from_a_used_port_that_go_wrong_are_distinguished_from_new_ones() -> None:
     found = statuses(World(keeps=frozenset({"tcp-port"})))
-    assert those(found, Status.FAIL) == matching("*.tcp-port.*") != set()
+    stays = matching("*.one-source-port.*")  # the pod of before is an endpoint in all stages
+    assert those(found, Status.FAIL) == matching("*.tcp-port.*") - stays != set()
     lost = statuses(World(silent=frozenset({"tcp-port"})))
     assert those(lost, Status.FAIL) == matching("*.tcp-port.*.served")
 

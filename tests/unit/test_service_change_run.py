@@ -24,11 +24,11 @@ from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import objects, service
 from esipp.scenarios.service_change.run import Driver, off_beat
-from esipp.scenarios.service_change.subject import At, Do, Pods, service_of
+from esipp.scenarios.service_change.subject import INSIDE, SECOND_INSIDE, At, Do, Pods, service_of
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
-from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, TCP_ONE_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
@@ -213,7 +213,7 @@ def driven(
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
-    traffic: Any = {"outside-1": world, client: world}
+    traffic: Any = {"outside-1": world, INSIDE.name: world, client: world}
     pods = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
     driver = Driver(testbed, event, asked, traffic, stop, pods, ["203.0.113.5/32"], [CLIENT])
     driver.disruptor = (lambda: cast(Disruptor, world)) if disruptor else None
@@ -432,6 +432,29 @@ def test_no_two_events_share_a_source_port() -> None:
     assert first.keys() == {*EVENTS}
     assert len(used) == len({*used})
     assert max(used) <= LAST_PORT
+
+
+def test_two_pods_of_a_node_have_the_same_source_ports_at_the_same_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    (event,) = (each for each in EVENTS if each.name == "one-source-port")
+    asked = run.streams_of(CHECKS)[event]
+    given = run.source_ports(asked, 20000)
+    for one, other in ((At.FROM_POD, At.FROM_SECOND_POD), (At.CLUSTER_IP, At.CLUSTER_IP_FROM_SECOND_POD)):
+        kinds = [[kind for at, kind, _ in asked if at is which] for which in (one, other)]
+        assert kinds[0] == kinds[1]
+        assert (one.ports_of, other.ports_of) == (one, one)
+        assert (one.client, other.client) == (INSIDE, SECOND_INSIDE)
+        assert one.client.role is other.client.role
+    taken = [port + number for (_, kind, _), port in given.items() for number in range(max(kind.ports, 1))]
+    assert len(taken) == len({*taken}), "others share none"
+    world, sent = World(), list[tuple[str, int, float]]()
+    usual = world.send
+    world.send = lambda kind, name, target, port: (  # type: ignore
+        sent.append((kind.name, port, world.now)) or usual(kind, name, target, port)
+    )
+    pair = [(at, TCP_ONE_PORT, Family.IPV4) for at in (At.FROM_POD, At.FROM_SECOND_POD)]
+    driver = driven(monkeypatch, "one-source-port", world, pair, client=SECOND_INSIDE.name)
+    assert [each[:2] for each in sent] == [("tcp-one-port", 20000)] * 2
+    assert {when for *_, when in sent} == {driver.seen.stages[1].accepted}, "once nodes have followed the creation"
 
 
 def test_a_namesake_gets_the_pods_and_loses_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,7 @@ from esipp.scenarios.service_change.subject import (
     ServiceChange,
     ServiceChangeCheck,
     again,
+    begins,
 )
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests, network_policies
@@ -160,9 +161,8 @@ class Driver:
         now = time.monotonic()
         self.seen.stages.append(self._seen(first, now, now))
         try:
-            self._start(lasting=False)
+            self._start()
             self._wait(first)
-            self._start(lasting=True)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -195,6 +195,7 @@ class Driver:
                 raise HarnessError(f"The API server refused the Service: {rival}.", "run the check again.") from broken
             refused = str(broken)
         self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
+        self._start()
         if not refused:
             self._wait(change)
         if change.do is Do.POLICY_FOR_OTHERS:
@@ -461,12 +462,13 @@ class Driver:
         spec: Json = self.testbed.services[self.event.service]["spec"]
         return spec
 
-    def _start(self, *, lasting: bool) -> None:
-        """Start the streams; those that keep a connection only once nodes have followed the creation."""
-        ports = accumulate((_ports(kind) for _, kind, _ in self.asked), initial=self.first_port)
-        for port, (at, kind, family) in zip(ports, self.asked, strict=False):
-            if (kind.reuse is Reuse.LASTING) is not lasting:
+    def _start(self) -> None:
+        """Start the streams that begin with this stage."""
+        ports = source_ports(self.asked, self.first_port)
+        for at, kind, family in self.asked:
+            if begins(kind) != len(self.seen.stages) - 1:
                 continue
+            port = ports[at.ports_of, kind, family]
             where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
@@ -535,6 +537,18 @@ class Driver:
 def _ports(kind: StreamKind) -> int:
     """How many source ports a stream keeps for itself."""
     return max(kind.ports, 1)
+
+
+def source_ports(
+    asked: Iterable[tuple[At, StreamKind, Family]], first: int
+) -> dict[tuple[At, StreamKind, Family], int]:
+    """The first source port of each stream, by the entry whose ports it has."""
+    made = dict[tuple[At, StreamKind, Family], int]()
+    for at, kind, family in asked:
+        if (at.ports_of, kind, family) not in made:
+            made[at.ports_of, kind, family] = first
+            first += _ports(kind)
+    return made
 
 
 def streams_of(checks: Iterable[ServiceChangeCheck]) -> dict[Event, list[tuple[At, StreamKind, Family]]]:

@@ -18,7 +18,7 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.stream import StreamKind
+from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
@@ -33,6 +33,9 @@ ROUTED = Client(BEHIND_ROUTER, Vantage.OUTSIDE)
 BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
 """The client that dials ClusterIPs with internalTrafficPolicy Local."""
 
+SECOND_INSIDE = Client("second-pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
+"""The client next to ``INSIDE`` that has the same source ports at the same time."""
+
 
 class At(StrEnum):
     """What is dialled: the nodePort of one node, the ClusterIP, or the VIP. Only ClusterIPs are dialled by pods.
@@ -44,6 +47,8 @@ class At(StrEnum):
     node, from the source port that is the Service's nodePort.
     ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
     ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
+    ``endpoint-node-from-pod`` and ``endpoint-node-from-second-pod`` are the endpoint node's nodePort, dialled by two
+    pods of another node; ``clusterip-from-second-pod`` is the ClusterIP, dialled by the second one.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -59,6 +64,9 @@ class At(StrEnum):
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
     NEW_ADDRESS = "new-address-of-endpoint-node"
+    FROM_POD = "endpoint-node-from-pod"
+    FROM_SECOND_POD = "endpoint-node-from-second-pod"
+    CLUSTER_IP_FROM_SECOND_POD = "clusterip-from-second-pod"
     POD_IP = "pod-ip"
 
     @property
@@ -69,12 +77,17 @@ class At(StrEnum):
     @property
     def is_cluster_ip(self) -> bool:
         """Return whether a ClusterIP is dialled."""
-        return self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE)
+        return self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE, At.CLUSTER_IP_FROM_SECOND_POD)
+
+    @property
+    def ports_of(self) -> "At":
+        """Return the entry whose source ports streams to this one have, too: itself for most."""
+        return {At.FROM_SECOND_POD: At.FROM_POD, At.CLUSTER_IP_FROM_SECOND_POD: At.CLUSTER_IP}.get(self, self)
 
     @property
     def role(self) -> Role | None:
         """Return the node whose nodePort is dialled; None for any other address."""
-        if self in (At.SHARED_PORT, At.NEW_ADDRESS):
+        if self in (At.SHARED_PORT, At.NEW_ADDRESS, At.FROM_POD, At.FROM_SECOND_POD):
             return Role.ENDPOINT_NODE
         if self is At.SMALL_MTU:
             return Role.BARE_NODE
@@ -87,6 +100,9 @@ class At(StrEnum):
             At.CLUSTER_IP: INSIDE,
             At.OUT: INSIDE,
             At.POD_IP: INSIDE,
+            At.FROM_POD: INSIDE,
+            At.FROM_SECOND_POD: SECOND_INSIDE,
+            At.CLUSTER_IP_FROM_SECOND_POD: SECOND_INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
             At.CLUSTER_IP_FROM_NODE: ON_NODE,
             At.VIP_FROM_NODE: ON_NODE,
@@ -321,6 +337,11 @@ class Event:
         return tuple(dict.fromkeys(change.disruption for change in self.changes if change.disruption))
 
 
+def begins(stream: StreamKind) -> int:
+    """Return the number of the stage with which a stream begins. A lasting connection needs nodes that serve it."""
+    return int(stream.reuse is Reuse.LASTING)
+
+
 @dataclass(frozen=True)
 class ServiceChange(Subject):
     """A claim about one stream during one event.
@@ -340,6 +361,11 @@ class ServiceChange(Subject):
     def part(self) -> str:
         """Return the event."""
         return self.event.name
+
+    @property
+    def begins(self) -> int:
+        """Return the number of the stage with which the stream begins."""
+        return begins(self.stream)
 
     @property
     def streams(self) -> tuple[StreamKind, ...]:
