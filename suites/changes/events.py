@@ -112,8 +112,8 @@ EVENTS = (
     ),
     Event(
         "one-source-port",
-        "While nothing changes, and while a Service gets four more endpoints and loses them, with two pods of a node as "
-        "clients",
+        "While nothing changes, and while a Service with two pods of a node as clients gets four more endpoints and "
+        "loses them",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.STAY, Pods.FIRST, lasts=3.0),
