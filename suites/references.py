@@ -69,6 +69,7 @@ VIRTUAL_IPS = docs(
     "reference/networking/virtual-ips/#proxy-modes",
     "Virtual IPs and Service Proxies: proxy modes",
 )
+OWN_SLICES = docs("concepts/services-networking/service/#services-without-selectors", "Services without selectors")
 SERVER_SIDE_APPLY = docs("reference/using-api/server-side-apply/", "Server-Side Apply")
 KUBECTL_APPLY = docs(
     "tasks/manage-kubernetes-objects/declarative-config/#how-apply-calculates-differences-and-merges-changes",
@@ -142,6 +143,11 @@ API_DISTRIBUTION = _api("spec.trafficDistribution", "trafficDistribution (string
 API_STATUS = _api("status.loadBalancer", "loadBalancer (LoadBalancerStatus)", "ServiceStatus")
 API_IP_MODE = _api("status.loadBalancer.ingress.ipMode", "loadBalancer.ingress.ipMode (string)", "ServiceStatus")
 
+API_SLICE_NODE = Reference(
+    "API reference, EndpointSlice endpoints.nodeName",
+    f"{KUBERNETES_DOCS}/reference/kubernetes-api/service-resources/endpoint-slice-v1/#:~:text=endpoints.nodeName",
+)
+
 # ------------------------------------------------------------------------------------------------------- enhancements
 KEP_1864 = kep(1864, "optional node ports for load balancers", "sig-network/1864-disable-lb-node-ports")
 KEP_3458 = kep(
@@ -190,6 +196,9 @@ CLOUD_PROVIDER = _source(
 )
 E2E_LOAD_BALANCERS = _source(
     "test/e2e/network/loadbalancer.go", "Kubernetes e2e, LoadBalancers: changes of the policy, rolling updates"
+)
+LOCAL_ENDPOINTS = _source(
+    "pkg/proxy/endpointslicecache.go", "kube-proxy: an endpoint is local if its nodeName is that of the node"
 )
 E2E_RESTARTS = _source(
     "test/e2e/network/service.go", "Kubernetes e2e, Services: work after restarting kube-proxy and the API server"

@@ -9,6 +9,7 @@ ORDER = 55
 VERSIONS: Rules = (
     ({"protocol": "SCTP"}, SCTP),
     ({"event": "internal-policy"}, Need("1.22", KEP_2086)),
+    *(({"event": event}, Need("1.22", KEP_2086)) for event in ("endpoint-slices", "endpoint-without-node")),
     ({"event": "vip-without-node-ports"}, Need("1.22", KEP_1864)),
     *(({"event": event}, Need("1.31", KEP_4444)) for event in ("distribution", "distribution-local")),
     ({"event": "terminating"}, TERMINATING),

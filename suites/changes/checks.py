@@ -31,6 +31,7 @@ from suites.changes.events import (
     IDLE,
     KEEPING,
     MORE_NODES,
+    NAMELESS,
     STREAMS,
     TCP_NEW,
     TCP_ONE_PORT,
@@ -86,6 +87,13 @@ GUARDED = {
     "admitted",
 }
 """What a check of a NetworkPolicy detects, by its claim."""
+
+OF_OWN_SLICES = {
+    Claim.SERVED: "a node does not serve endpoints of a Service without a selector, or does not find by their nodeName "
+    "that they are its own",
+    Claim.GONE: "a node serves, under Local, an endpoint whose nodeName is not its own name",
+}
+"""What a check of EndpointSlices that esipp writes detects, by its claim."""
 
 UNDONE_AT_VIP = "a NetworkPolicy shuts out a client that it admits, although the pod sees the client's own address"
 
@@ -242,7 +250,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
-    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local",
+    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "endpoint-slices", NAMELESS,
 )  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
@@ -254,6 +262,8 @@ def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     only ``--long`` asks, would make every usual run PARTIAL. Under affinity, a proxy in front of the nodes is a client
     with an address of its own, or several.
     """
+    if event.name == NAMELESS and claim is Claim.GONE:
+        return Level.RECORD  # the API does not say where an endpoint without nodeName is local; kube-proxy: nowhere
     usual = not event.disruptions and not event.long and not (claim is Claim.STICKY and at.is_vip)
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
@@ -266,6 +276,8 @@ ABOUT = {
     **dict.fromkeys(("affinity", "affinity-local"), (API_AFFINITY,)),
     "moved-local": (API_ETP,),
     "one-source-port": (CILIUM_ONE_PORT_OF_TWO_PODS,),
+    "endpoint-slices": (OWN_SLICES, API_SLICE_NODE, API_ETP, API_ITP),
+    NAMELESS: (OWN_SLICES, API_SLICE_NODE, LOCAL_ENDPOINTS),
     "internal-policy": (API_ITP, KEP_2086),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
     "affinity-held": (API_AFFINITY_TIMEOUT,),
@@ -419,6 +431,8 @@ def _fails_if(event: Event, at: At, claim: Claim) -> str:
         return UNDONE_AT_VIP if at.is_vip and claim is Claim.SERVED else GUARDED[claim]
     if event.name == "one-source-port":
         return MIXED_UP
+    if event.own_slices:
+        return OF_OWN_SLICES[claim]
     if event.name == "internal-policy" and claim is Claim.GONE:
         return "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became Local"
     return OF_ENTRIES.get(at, FAILS_IF[claim])

@@ -45,6 +45,9 @@ CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
 OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
 """Entries that pods dial."""
 
+NAMELESS = "endpoint-without-node"
+"""The event about which nothing is promised."""
+
 EVENTS = (
     Event(
         "scaled-to-zero",
@@ -100,6 +103,34 @@ EVENTS = (
         ),
         external=TrafficPolicy.LOCAL,
         internal=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "endpoint-slices",
+        "While the only endpoint of a Service with Local policies and without a selector is replaced by another one on "
+        "its node, and by one on another node, as the nodeName in its EndpointSlices says",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing((At.BARE_NODE, At.CLUSTER_IP), TCP, UDP)),
+            Change(Do.SELECT, Pods.SECOND, closed=closing((At.BARE_NODE, At.CLUSTER_IP), TCP, UDP)),
+            Change(Do.SELECT, Pods.ELSEWHERE, closed=closing((At.ENDPOINT_NODE, At.OWN_CLUSTER_IP), TCP, UDP)),
+        ),
+        external=TrafficPolicy.LOCAL,
+        internal=TrafficPolicy.LOCAL,
+        own_slices=True,
+    ),
+    Event(
+        NAMELESS,
+        "While the only endpoint of a Service with Local policies and without a selector has no nodeName for some "
+        "seconds",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.UNNAME, Pods.FIRST, closed=closing((At.ENDPOINT_NODE, At.OWN_CLUSTER_IP), TCP, UDP), lasts=4.0
+            ),
+            Change(Do.NAME, Pods.FIRST),
+        ),
+        external=TrafficPolicy.LOCAL,
+        internal=TrafficPolicy.LOCAL,
+        own_slices=True,
     ),
     Event(
         "namesake",
@@ -621,8 +652,9 @@ DIALLED = {
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
     **dict.fromkeys(
-        ("terminating-local", "replaced-local", "distribution-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
+        ("terminating-local", "replaced-local", "distribution-local", NAMELESS), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
     ),
+    "endpoint-slices": (*USUAL, At.OWN_CLUSTER_IP),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
@@ -695,7 +727,7 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "a Service that is deleted without a finalizer shows it"
     if event.name == "namesake" and stream in KEEPING:
         return "its endpoint stays: new flows show whether nodes know it"
-    if event.name in OF_DISTRIBUTION and stream in KEEPING:
+    if event.name in (*OF_DISTRIBUTION, "endpoint-slices", NAMELESS) and stream in KEEPING:
         return "other events show what flows under way meet when an endpoint is replaced"
     if event.guarded and stream in KEEPING:
         return "whether a NetworkPolicy ends flows that are under way is left to the network add-on"
@@ -759,7 +791,7 @@ def _why_not_there(event: Event, at: At) -> str:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
     if event.name in (
         "terminating-local", "replaced-local", "proxy-sick", "address-added-local", "network-policy",
-        "distribution-local",
+        "distribution-local", NAMELESS,
     ):  # fmt: skip
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from esipp.checks.check import Feature, Status
+from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.checks.timing import FIELD_LIMIT
@@ -13,7 +13,7 @@ from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
-from esipp.scenarios.service_change.subject import At, Claim
+from esipp.scenarios.service_change.subject import At, Claim, place
 from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import COMPARED, ENTRIES, EVENTS, STREAMS, why_not
 from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
@@ -27,6 +27,7 @@ CHECKS = [
     if check.subject.family is Family.IPV4
     and check.subject.event.name not in NOT_PRETENDED
     and check.subject.at.value != "out-of-its-node-port"
+    and check.level is not Level.RECORD
 ]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 POSITIVE = ("served", "refused", "every-pod", "same-pod")
@@ -376,6 +377,25 @@ def test_what_a_stopped_proxy_cannot_follow_counts_only_from_its_start_on() -> N
 def test_a_single_lost_connection_while_a_proxy_is_stopped_is_reported() -> None:
     found = statuses(World(lost_at={"tcp-new": EVERY + 5.0}))
     assert those(found, Status.FAIL) == matching("*.tcp-new.*.no-loss") != set()
+
+
+def test_where_an_endpoint_without_node_name_is_local_is_written_down_and_never_failed() -> None:
+    (check,) = (check for check in ALL if check.id == "changes.endpoint-without-node.endpoint-node.tcp-new.ipv4.gone")
+    for world, words in ((World(), "timeout"), (World(keeps=frozenset({"tcp-new"})), "without nodeName: changes-1")):
+        said = scenario_of(check).judge(check, world.seen("endpoint-without-node"), Known({}, FEATURES))
+        assert said.status is Status.RECORDED
+        assert words in said.observed
+    lost = of_event("endpoint-without-node", World(silent=frozenset({"tcp-new"})))
+    assert those(lost, Status.FAIL) == matching("changes.endpoint-without-node.*.tcp-new.*.served"), "named again"
+
+
+def test_a_service_without_a_selector_is_followed_by_the_node_names_of_its_endpoints() -> None:
+    late = of_event("endpoint-slices", World(keeps=frozenset({"tcp-new"})))
+    kept = matching("changes.endpoint-slices.*.tcp-new.*")
+    assert those(late, Status.FAIL) == kept
+    there = event_of("endpoint-slices").changes
+    assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[0].closed] == [At.BARE_NODE]
+    assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[2].closed] == [At.ENDPOINT_NODE]
 
 
 def test_a_connection_that_another_pod_with_its_source_port_disturbs_is_reported_at_that_entry() -> None:

@@ -32,7 +32,8 @@ from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, TCP_ONE_PORT, 
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
-RUN, PODS = "0a1b2c", ("changes-1", "changes-2", "changes-killed", "changes-guarded", "changes-guarded-vip")
+RUN = "0a1b2c"
+PODS = ("changes-1", "changes-2", "changes-elsewhere", "changes-killed", "changes-guarded", "changes-guarded-vip")
 CLIENT = parse_address("203.0.113.5")
 LAST = TCP_NEW.timeout
 ASKED = [(At.BARE_NODE, kind, Family.IPV4) for kind in (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
@@ -65,7 +66,9 @@ class World:
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
         self.requests.append(("patch", path, body))
-        if "spec" in body:
+        if "endpoints" in body:
+            self._endpoints(body)
+        elif "spec" in body:
             self._select(path.rpartition("/")[2], body["spec"]["selector"])
         elif body["metadata"]["finalizers"] is None:
             self.changes.append((self.now, ()))
@@ -90,10 +93,18 @@ class World:
         if manifest["kind"] == "NetworkPolicy":
             self.policies.append((self.now, manifest["metadata"]["name"].rpartition("-")[2]))
             return
+        if manifest["kind"] == "EndpointSlice":
+            self._endpoints(manifest)
+            return
         if manifest["kind"] == "Pod":
             self.changes.append((self.now, (manifest["metadata"]["name"],)))
             return
         self._select(manifest["metadata"]["name"], manifest["spec"]["selector"])
+
+    def _endpoints(self, of_slice: dict[str, Any]) -> None:
+        """What the endpoint node serves under Local: the endpoints whose nodeName is its own."""
+        own = [each for each in of_slice["endpoints"] if each.get("nodeName") == ROLES[Role.ENDPOINT_NODE]]
+        self.changes.append((self.now, tuple(f"changes-{each['addresses'][0][-1]}" for each in own)))
 
     def _select(self, service: str, selector: dict[str, Any]) -> None:
         which = next(key for key, value in selector.items() if value == "yes").removeprefix("esipp.dev/changes-")
@@ -204,7 +215,9 @@ def driven(
         run=RUN,
         agents={ROLES[Role.ENDPOINT_NODE]: "agent-x"},
         listeners={ROLES[Role.ENDPOINT_NODE]: {Protocol.TCP: 40001, Protocol.UDP: 40002}},
-        pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
+        pods={
+            name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node=_node_of(name)) for name in PODS
+        },
         vips={event.service: {Family.IPV4: "192.0.2.80"}},
         obstacles={},
         network_policies=[],
@@ -220,6 +233,43 @@ def driven(
     if performed:
         driver.perform()
     return driver
+
+
+def _node_of(pod: str) -> str:
+    return ROLES[Role.BARE_NODE if pod in Pods.ELSEWHERE.names else Role.ENDPOINT_NODE]
+
+
+LOCAL = [(At.ENDPOINT_NODE, TCP_NEW, Family.IPV4)]
+
+
+def test_a_service_without_a_selector_gets_endpoint_slices_with_node_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "endpoint-slices", world, LOCAL)
+    assert "selector" not in driver.testbed.services[driver.event.service]["spec"]
+    (verb, path, made), *others = world.requests
+    assert (verb, path) == ("create", "/apis/discovery.k8s.io/v1/namespaces/esipp/endpointslices")
+    labels = made["metadata"]["labels"]
+    assert labels["kubernetes.io/service-name"] == driver.event.service
+    assert labels["endpointslice.kubernetes.io/managed-by"] == "esipp"
+    assert made["addressType"] == "IPv4"
+    assert [(port["name"], port["port"]) for port in made["ports"]] == [("tcp", manifests.TCP), ("udp", manifests.UDP)]
+    bodies = [made, *(body for _, _, body in others)]
+    ends = [(each["addresses"], each["nodeName"]) for body in bodies for each in body["endpoints"]]
+    own, bare = ROLES[Role.ENDPOINT_NODE], ROLES[Role.BARE_NODE]
+    assert ends == [(["10.244.1.1"], own), (["10.244.1.2"], own), (["10.244.1.e"], bare)]
+    assert {path.rpartition("/")[2] for _, path, _ in others} == {made["metadata"]["name"]}
+    assert driver.seen.stages[2].pods == Pods.ELSEWHERE.names
+
+
+def test_an_endpoint_loses_its_node_name_and_gets_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "endpoint-without-node", world, LOCAL)
+    named = [["nodeName" in each for each in body["endpoints"]] for _, _, body in world.requests]
+    assert named == [[True], [False], [True]]
+    assert [bool(stage.at((At.ENDPOINT_NODE, "tcp-new", Family.IPV4)).pods) for stage in driver.seen.stages] == [
+        True, False, True,
+    ]  # fmt: skip
+    assert world.now - 1000.0 < 25
 
 
 def test_a_stage_under_a_disruption_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ from esipp.scenarios.service_change.evidence import (
     steady,
     wanted,
 )
-from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector
+from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector, slices
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     BESIDE,
@@ -161,6 +161,8 @@ class Driver:
         now = time.monotonic()
         self.seen.stages.append(self._seen(first, now, now))
         try:
+            if self.event.own_slices:
+                self._write_slices(first)
             self._start()
             self._wait(first)
             cause = time.monotonic()
@@ -237,7 +239,7 @@ class Driver:
     @property
     def _does(self) -> Mapping[Do, Callable[[Change], object]]:
         return {
-            Do.SELECT: self._update,
+            Do.SELECT: self._rewrite_slices if self.event.own_slices else self._update,
             Do.STAY: _nothing,
             Do.STAY_GONE: _nothing,
             Do.KILL: self._kill,
@@ -253,6 +255,8 @@ class Driver:
             Do.TO_LOAD_BALANCER: partial(
                 self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
             ),
+            Do.UNNAME: partial(self._rewrite_slices, named=False),
+            Do.NAME: self._rewrite_slices,
             Do.NAMESAKE: self._add_namesake,
             Do.NAMESAKE_LEAVES: self._empty_namesake,
             Do.SHARE_PORT: self._share_port,
@@ -382,9 +386,27 @@ class Driver:
 
     def _endpoints(self, service: str) -> set[str]:
         """The pods in the EndpointSlices of a Service."""
+        own = self.testbed.cluster.list(self._slices_path(), labelSelector=f"{SERVICE_LABEL}={service}")
+        return {each["targetRef"]["name"] for found in own for each in found.get("endpoints") or []}
+
+    # --------------------------------------------------------------------------------------------- own EndpointSlices
+    def _slices(self, change: Change, *, named: bool = True) -> list[Json]:
+        """The EndpointSlices of a Service without a selector, in a stage."""
+        pods = [self.testbed.pods[name] for name in change.names]
+        return slices(self.event.service, self._spec, self.testbed.run, pods, named=named)
+
+    def _write_slices(self, change: Change) -> None:
+        for made in self._slices(change):
+            self.testbed.cluster.create(self._slices_path(), made)
+
+    def _rewrite_slices(self, change: Change, *, named: bool = True) -> None:
+        for made in self._slices(change, named=named):
+            endpoints = {"endpoints": made["endpoints"]}
+            self.testbed.cluster.patch(self._slices_path(made["metadata"]["name"]), endpoints, "merge-patch")
+
+    def _slices_path(self, name: str = "") -> str:
         path = f"/apis/{DISCOVERY}/v1/namespaces/{self.testbed.namespace}/endpointslices"
-        slices = self.testbed.cluster.list(path, labelSelector=f"{SERVICE_LABEL}={service}")
-        return {each["targetRef"]["name"] for found in slices for each in found.get("endpoints") or []}
+        return f"{path}/{name}" if name else path
 
     # ------------------------------------------------------------------------------------------ the NetworkPolicies
     def _open(self, name: str, peers: list[Json]) -> None:

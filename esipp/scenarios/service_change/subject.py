@@ -159,6 +159,8 @@ class Do(StrEnum):
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
     TO_NODE_PORT = "becomes a NodePort Service with the same nodePorts"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
+    UNNAME = "has an endpoint without nodeName"
+    NAME = "has an endpoint with nodeName again"
     NAMESAKE = "stays as it is, while another Service selects its pods, too"
     NAMESAKE_LEAVES = "stays as it is, while the other Service, whose name is the beginning of its name, loses the pods"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
@@ -302,6 +304,7 @@ class Event:
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
         node_ports: whether a LoadBalancer Service has nodePorts, too.
+        own_slices: whether the Service has no selector, and esipp writes its EndpointSlices.
         long: whether it takes so long that only ``--long`` asks it.
     """
 
@@ -314,6 +317,7 @@ class Event:
     apart: bool = False
     unserved: bool = False
     node_ports: bool = True
+    own_slices: bool = False
     long: bool = False
 
     @property
