@@ -104,6 +104,11 @@ TOO_LARGE = (
 OF_ENTRIES = {
     At.SMALL_MTU: TOO_LARGE,
     At.OUT: TAKEN_FOR_REQUESTS,
+    **dict.fromkeys(
+        (At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP),
+        "a node drops or misdirects flows to an endpoint whose address was the endpoint of another Service: connection "
+        "tracking still has flows of that one",
+    ),
     At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
 
@@ -218,7 +223,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     if stream in HEALTH_CHECKS or stream in IDLE:
         yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
-    if at is At.NEW_ADDRESS:
+    if at is At.NEW_ADDRESS or at.is_another:
         yield Claim.SERVED
         return
     if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
@@ -251,6 +256,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
     "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "endpoint-slices", NAMELESS,
+    "address-reused",
 )  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
@@ -277,6 +283,7 @@ ABOUT = {
     "moved-local": (API_ETP,),
     "one-source-port": (CILIUM_ONE_PORT_OF_TWO_PODS,),
     "endpoint-slices": (OWN_SLICES, API_SLICE_NODE, API_ETP, API_ITP),
+    "address-reused": (OWN_SLICES, E2E_CONNTRACK),
     NAMELESS: (OWN_SLICES, API_SLICE_NODE, LOCAL_ENDPOINTS),
     "internal-policy": (API_ITP, KEP_2086),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
@@ -387,7 +394,8 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
     concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
     differences = (found,) if found and concerned else ()
     keeps = stream in KEEPING and stream.protocol is Protocol.UDP
-    if claim in (Claim.SERVED, Claim.GONE) and (keeps or any(change.sticky for change in event.changes)):
+    kept = keeps and not at.is_another
+    if claim in (Claim.SERVED, Claim.GONE) and (kept or any(change.sticky for change in event.changes)):
         differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)
     if claim is Claim.NO_LOSS and any(
         change.disruption is Disruption.NODE_DELETED and change.node is at.client.role for change in event.changes
@@ -431,7 +439,7 @@ def _fails_if(event: Event, at: At, claim: Claim) -> str:
         return UNDONE_AT_VIP if at.is_vip and claim is Claim.SERVED else GUARDED[claim]
     if event.name == "one-source-port":
         return MIXED_UP
-    if event.own_slices:
+    if event.own_slices and event.name != "address-reused":
         return OF_OWN_SLICES[claim]
     if event.name == "internal-policy" and claim is Claim.GONE:
         return "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became Local"

@@ -132,6 +132,18 @@ EVENTS = (
         internal=TrafficPolicy.LOCAL,
         own_slices=True,
     ),
+    Event(  # not a pod with a former pod's address: docs/new-event.md says why
+        "address-reused",
+        "While the address of a Service's only endpoint, which another one replaces, becomes the endpoint of another "
+        "Service",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND, lasts=3.0),
+            Change(Do.REUSE, Pods.SECOND, other=Pods.FIRST, lasts=5.0),
+        ),
+        external=TrafficPolicy.LOCAL,
+        own_slices=True,
+    ),
     Event(
         "namesake",
         "While another Service, whose name is the beginning of this one's, gets the same endpoint and loses it",
@@ -635,6 +647,8 @@ ENTRIES = {
     At.FROM_POD: "the nodePort of the endpoint node, from a pod of another node",
     At.FROM_SECOND_POD: "the nodePort of the endpoint node, from a second pod with the source ports of the first",
     At.CLUSTER_IP_FROM_SECOND_POD: "the ClusterIP, from a second pod with the source ports of the first",
+    At.ANOTHER_SERVICE: "the nodePort of that other Service",
+    At.ANOTHER_CLUSTER_IP: "the ClusterIP of that other Service",
 }
 """What is dialled."""
 
@@ -655,6 +669,7 @@ DIALLED = {
         ("terminating-local", "replaced-local", "distribution-local", NAMELESS), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
     ),
     "endpoint-slices": (*USUAL, At.OWN_CLUSTER_IP),
+    "address-reused": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
@@ -677,7 +692,7 @@ DIALLED = {
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events of the datagrams that pods do not answer."""
 
-OF_ONE_PORT = ("replaced", "moved", "one-source-port")
+OF_ONE_PORT = ("replaced", "moved", "one-source-port", "address-reused")
 """The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
 its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
 
@@ -771,6 +786,8 @@ def _why_not_there(event: Event, at: At) -> str:
         return "no node gets another address in this event"
     if at is At.SMALL_MTU:
         return "what a path with a smaller MTU needs of a node does not depend on the event"
+    if at.is_another:
+        return "one event has another Service, which gets the address of a former endpoint"
     if at in OF_TWO_PODS and at is not At.CLUSTER_IP:
         return "one event has two pods of a node as clients"
     if at is At.VIP_FROM_NODE:
@@ -791,7 +808,7 @@ def _why_not_there(event: Event, at: At) -> str:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
     if event.name in (
         "terminating-local", "replaced-local", "proxy-sick", "address-added-local", "network-policy",
-        "distribution-local", NAMELESS,
+        "distribution-local", NAMELESS, "address-reused",
     ):  # fmt: skip
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -78,6 +78,7 @@ class World:
                 frozenset(each.value for each in change.sick),
                 change.within,
                 agent="agent",
+                other=change.other.names,
             )
             for at, change in enumerate(event.changes)
         ]

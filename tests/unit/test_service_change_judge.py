@@ -182,7 +182,7 @@ def test_an_endpoint_that_is_lost_with_a_namesake_is_known_of_some_versions_of_c
 
 
 def test_no_service_name_begins_another_one() -> None:
-    names = [event.service for event in EVENTS]
+    names = [name for event in EVENTS for name in (event.service, event.another) if name]
     assert not [one for one in names for other in names if one != other and other.startswith(one)]
 
 
@@ -191,6 +191,7 @@ def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> N
     assert those(found, Status.KNOWN) >= matching("*.scaled-to-zero.*.udp-socket.*.served") != set()
     kept = matching("*.udp-socket.*.served", "*.udp-socket.*.gone")
     kept -= matching("*.one-node-port.*", "*.moved-local.bare-node.*")  # nobody served these at first
+    kept -= matching("*.address-reused.*another-service.*")
     assert not those(found, Status.FAIL) & kept
     both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), CILIUM)
     assert those(both, Status.FAIL) >= matching(
@@ -396,6 +397,20 @@ def test_a_service_without_a_selector_is_followed_by_the_node_names_of_its_endpo
     there = event_of("endpoint-slices").changes
     assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[0].closed] == [At.BARE_NODE]
     assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[2].closed] == [At.ENDPOINT_NODE]
+
+
+def test_the_other_service_must_be_served_by_the_former_endpoint_from_its_own_stage_on() -> None:
+    begins = {subject.begins for subject in (check.subject for check in ALL) if subject.at.is_another}
+    assert begins == {2}
+    stale = of_event("address-reused", World(keeps=frozenset({"udp-socket"})))
+    own = matching(*(f"changes.address-reused.{at}.udp-socket.ipv4.*" for at in ("endpoint-node", "clusterip")))
+    assert those(stale, Status.FAIL) >= own != set()
+    dropped = of_event("address-reused", World(lossy=frozenset({"tcp-port"})))
+    there = matching("changes.address-reused.*another-service.tcp-port.ipv4.*")
+    assert {name.rpartition(".")[2] for name in there} == {"served"}
+    assert those(dropped, Status.FAIL) >= there
+    early = of_event("address-reused", World(lost_at={"another-service tcp-new": EVERY + 5.0}))
+    assert set(early.values()) == {Status.PASS}, "nobody has promised anything of that Service by then"
 
 
 def test_a_connection_that_another_pod_with_its_source_port_disturbs_is_reported_at_that_entry() -> None:

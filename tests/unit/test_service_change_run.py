@@ -1,5 +1,6 @@
 """The run of changes to Services on a simulated clock: what it asks the API server for, and what it waits for."""
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +29,16 @@ from esipp.scenarios.service_change.subject import INSIDE, SECOND_INSIDE, At, Do
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
-from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, TCP_ONE_PORT, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import (
+    EVENTS,
+    HEALTH_CHECKS,
+    TCP_NEW,
+    TCP_ONE_PORT,
+    TCP_PORT,
+    UDP_NEW,
+    UDP_ONE_WAY,
+    UDP_SOCKET,
+)
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
@@ -62,12 +72,13 @@ class World:
     seen_as: str = "203.0.113.5"
     slices: dict[str, tuple[str, ...]] = field(default_factory=lambda: {service_of("namesake"): Pods.FIRST.names})
     writes_slices: bool = True
+    other: tuple[str, ...] = ()
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
         self.requests.append(("patch", path, body))
         if "endpoints" in body:
-            self._endpoints(body)
+            self._endpoints(path, body)
         elif "spec" in body:
             self._select(path.rpartition("/")[2], body["spec"]["selector"])
         elif body["metadata"]["finalizers"] is None:
@@ -94,17 +105,21 @@ class World:
             self.policies.append((self.now, manifest["metadata"]["name"].rpartition("-")[2]))
             return
         if manifest["kind"] == "EndpointSlice":
-            self._endpoints(manifest)
+            self._endpoints(manifest["metadata"]["name"], manifest)
             return
         if manifest["kind"] == "Pod":
             self.changes.append((self.now, (manifest["metadata"]["name"],)))
             return
         self._select(manifest["metadata"]["name"], manifest["spec"]["selector"])
 
-    def _endpoints(self, of_slice: dict[str, Any]) -> None:
+    def _endpoints(self, path: str, of_slice: dict[str, Any]) -> None:
         """What the endpoint node serves under Local: the endpoints whose nodeName is its own."""
         own = [each for each in of_slice["endpoints"] if each.get("nodeName") == ROLES[Role.ENDPOINT_NODE]]
-        self.changes.append((self.now, tuple(f"changes-{each['addresses'][0][-1]}" for each in own)))
+        names = tuple(f"changes-{each['addresses'][0][-1]}" for each in own)
+        if "again" in path:
+            self.other = names
+        else:
+            self.changes.append((self.now, names))
 
     def _select(self, service: str, selector: dict[str, Any]) -> None:
         which = next(key for key, value in selector.items() if value == "yes").removeprefix("esipp.dev/changes-")
@@ -166,6 +181,7 @@ class World:
 
     def _sample(self, name: str, when: float) -> Sample:
         pods = [pods for at, pods in self.changes if at == 0 or at + self.follows(name) <= when][-1]
+        pods = self.other if "another-service" in name else pods
         if not pods or not self._admitted(name, when):
             return Sample(0, when, when + 0.9, "timeout")
         return Sample(0, when, when + 0.002, "answered", pods[0], source=self.seen_as)
@@ -204,6 +220,10 @@ def driven(
     }
     for number, port in enumerate(created["spec"]["ports"]):
         port["nodePort"] = 31000 + number
+    other = copy.deepcopy(created)
+    other["spec"]["clusterIPs"] = ["10.96.0.8"]
+    for port in other["spec"]["ports"]:
+        port["nodePort"] += 10
     world.changes.append((0.0, event.changes[0].pods.names))
     nodes = {name: SimpleNamespace(name=name, internal=own) for name, own in NODE_ADDRESSES.items()}
     testbed: Any = SimpleNamespace(
@@ -211,7 +231,7 @@ def driven(
         namespace="esipp",
         roles=topology().roles,
         nodes=nodes,
-        services={event.service: created},
+        services={event.service: created, **({event.another: other} if event.another else {})},
         run=RUN,
         agents={ROLES[Role.ENDPOINT_NODE]: "agent-x"},
         listeners={ROLES[Role.ENDPOINT_NODE]: {Protocol.TCP: 40001, Protocol.UDP: 40002}},
@@ -259,6 +279,37 @@ def test_a_service_without_a_selector_gets_endpoint_slices_with_node_names(monke
     assert ends == [(["10.244.1.1"], own), (["10.244.1.2"], own), (["10.244.1.e"], bare)]
     assert {path.rpartition("/")[2] for _, path, _ in others} == {made["metadata"]["name"]}
     assert driver.seen.stages[2].pods == Pods.ELSEWHERE.names
+
+
+def test_the_address_of_a_former_endpoint_becomes_that_of_another_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, sent = World(), list[tuple[str, Any, int, float]]()
+    usual = world.send
+    world.send = lambda kind, name, target, port: (  # type: ignore
+        sent.append((kind.name, target, port, world.now)) or usual(kind, name, target, port)
+    )
+    kinds = (TCP_NEW, TCP_PORT)
+    asked = [(at, kind, Family.IPV4) for at in (At.ENDPOINT_NODE, At.ANOTHER_SERVICE) for kind in kinds]
+    asked.append((At.ANOTHER_CLUSTER_IP, TCP_NEW, Family.IPV4))
+    driver = driven(monkeypatch, "address-reused", world, asked)
+    (*_, (verb, _, made)) = world.requests
+    assert (verb, made["metadata"]["labels"]["kubernetes.io/service-name"]) == ("create", driver.event.another)
+    ends = [[end["addresses"] for end in body["endpoints"]] for _, _, body in world.requests]
+    assert ends == [[["10.244.1.1"]], [["10.244.1.2"]], [["10.244.1.1"]]]
+    first, reused = driver.seen.stages[0], driver.seen.stages[2]
+    assert reused.accepted - driver.seen.stages[1].accepted >= 3.0
+    assert [when for *_, when in sent] == [first.accepted] * 2 + [reused.accepted] * 3
+    ports = {(name, target.port): port for name, target, port, _ in sent}
+    assert ports["tcp-port", 31000] == ports["tcp-port", 31010], "the same client, from the same source ports"
+    assert ports["tcp-new", 31000] == ports["tcp-new", 31010]
+    assert sent[-1][1] == ("10.96.0.8", 80)
+    at_other, at_own = ((at, "tcp-new", Family.IPV4) for at in (At.ANOTHER_SERVICE, At.ENDPOINT_NODE))
+    assert [stage.at(at_other).pods for stage in driver.seen.stages] == [(), (), Pods.FIRST.names]
+    assert [stage.at(at_own).pods for stage in driver.seen.stages][1:] == [Pods.SECOND.names] * 2
+    services = [each["metadata"]["name"] for each in objects(OF_REUSED, Ground(RUN, "image", {}, ROLES, {})).services]
+    assert services == [driver.event.service, driver.event.another]
+
+
+OF_REUSED = [check for check in CHECKS if check.subject.event.name == "address-reused"]
 
 
 def test_an_endpoint_loses_its_node_name_and_gets_it_again(monkeypatch: pytest.MonkeyPatch) -> None:

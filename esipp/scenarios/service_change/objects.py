@@ -28,8 +28,8 @@ def selector(run: str, pods: Pods) -> Json:
     return {RUN_LABEL: run, **{_label(each): "yes" if each is pods else None for each in Pods}}
 
 
-def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
-    """The Service of an event, as it is in the first stage."""
+def service(event: Event, run: str, protocols: Collection[Protocol], name: str = "") -> Json:
+    """The Service of an event, as it is in the first stage; with a name, the other one of that name."""
     ports = [
         {
             "name": each.value.lower(),
@@ -45,7 +45,7 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     unallocated = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
     balancer = UNSERVED_CLASS if event.unserved else ""
     made = manifests.service_over(
-        event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **unallocated
+        name or event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **unallocated
     )
     if event.own_slices:
         del made["spec"]["selector"]
@@ -108,6 +108,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
     pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
     services = [service(event, ground.run, protocols[event]) for event in events]
+    services += [service(event, ground.run, protocols[event], event.another) for event in events if event.another]
     announced = frozenset(event.service for event in events if event.announced)
     clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
     return Objects(

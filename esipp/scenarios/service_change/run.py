@@ -162,7 +162,7 @@ class Driver:
         self.seen.stages.append(self._seen(first, now, now))
         try:
             if self.event.own_slices:
-                self._write_slices(first)
+                self._write_slices(self.event.service, first.names)
             self._start()
             self._wait(first)
             cause = time.monotonic()
@@ -210,6 +210,7 @@ class Driver:
         return Stage(
             change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
             stuck, sick, change.within, refused, self.testbed.agents.get(self.testbed.roles[Role.ENDPOINT_NODE], ""),
+            change.other.names,
         )  # fmt: skip
 
     def _rival(self) -> str:
@@ -255,6 +256,7 @@ class Driver:
             Do.TO_LOAD_BALANCER: partial(
                 self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
             ),
+            Do.REUSE: self._reuse,
             Do.UNNAME: partial(self._rewrite_slices, named=False),
             Do.NAME: self._rewrite_slices,
             Do.NAMESAKE: self._add_namesake,
@@ -390,17 +392,21 @@ class Driver:
         return {each["targetRef"]["name"] for found in own for each in found.get("endpoints") or []}
 
     # --------------------------------------------------------------------------------------------- own EndpointSlices
-    def _slices(self, change: Change, *, named: bool = True) -> list[Json]:
-        """The EndpointSlices of a Service without a selector, in a stage."""
-        pods = [self.testbed.pods[name] for name in change.names]
-        return slices(self.event.service, self._spec, self.testbed.run, pods, named=named)
+    def _slices(self, service: str, pods: Iterable[str], *, named: bool = True) -> list[Json]:
+        """The EndpointSlices of a Service without a selector, with these pods."""
+        spec = self.testbed.services[service]["spec"]
+        return slices(service, spec, self.testbed.run, [self.testbed.pods[name] for name in pods], named=named)
 
-    def _write_slices(self, change: Change) -> None:
-        for made in self._slices(change):
+    def _write_slices(self, service: str, pods: Iterable[str]) -> None:
+        for made in self._slices(service, pods):
             self.testbed.cluster.create(self._slices_path(), made)
 
+    def _reuse(self, change: Change) -> None:
+        """Give another Service the address of a former endpoint, as a pod has it that gets a former pod's address."""
+        self._write_slices(self.event.another, change.other.names)
+
     def _rewrite_slices(self, change: Change, *, named: bool = True) -> None:
-        for made in self._slices(change, named=named):
+        for made in self._slices(self.event.service, change.names, named=named):
             endpoints = {"endpoints": made["endpoints"]}
             self.testbed.cluster.patch(self._slices_path(made["metadata"]["name"]), endpoints, "merge-patch")
 
@@ -488,7 +494,7 @@ class Driver:
         """Start the streams that begin with this stage."""
         ports = source_ports(self.asked, self.first_port)
         for at, kind, family in self.asked:
-            if begins(kind) != len(self.seen.stages) - 1:
+            if begins(self.event, at, kind) != len(self.seen.stages) - 1:
                 continue
             port = ports[at.ports_of, kind, family]
             where = self._target(at, kind.protocol, family)
@@ -508,7 +514,8 @@ class Driver:
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
-        name = self.event.service
+        name = self.event.another if at.is_another else self.event.service
+        spec = self.testbed.services[name]["spec"]
         if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
@@ -522,12 +529,12 @@ class Driver:
             own = self.testbed.pods[pod].addresses.get(family)
             return Target(own, TARGETS[protocol]) if own else f"the pod {pod} has no {family} address"
         if at.role is None:
-            address = by_family(self._spec.get("clusterIPs") or []).get(family)
+            address = by_family(spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
         node = self.testbed.nodes[self.testbed.roles[at.role]]
         if family not in node.internal:
             return f"node {node.name} has no {family} address"
-        number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
+        number = _node_ports(spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
         own = node.internal[family]
         return Target(another(own) if at is At.NEW_ADDRESS else own, number)
 

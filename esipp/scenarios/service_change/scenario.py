@@ -16,7 +16,7 @@ SECONDS = {
     "replaced-local": 13, "affinity-held": 45, "finalizer": 30, "vip-retyped": 15, "idle": 70, "idle-3-min": 190,
     "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
     "moved": 15, "one-source-port": 20, "retyped-otherwise": 60,
-    "moved-local": 15, "internal-policy": 15, "endpoint-slices": 15, "endpoint-without-node": 18,
+    "moved-local": 15, "internal-policy": 15, "endpoint-slices": 15, "endpoint-without-node": 18, "address-reused": 20,
     "affinity-local": 20, "controller-stopped": 40, "node-deleted": 25,
     "node-deleted-vip": 20, "api-slow": 30, "namesake": 18, "address-added": 35,
     "address-added-local": 40,

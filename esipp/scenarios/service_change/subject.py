@@ -49,6 +49,8 @@ class At(StrEnum):
     ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
     ``endpoint-node-from-pod`` and ``endpoint-node-from-second-pod`` are the endpoint node's nodePort, dialled by two
     pods of another node; ``clusterip-from-second-pod`` is the ClusterIP, dialled by the second one.
+    ``another-service`` and ``clusterip-of-another-service`` are the endpoint node's nodePort and the ClusterIP of the
+    Service that gets the address of a former endpoint.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -67,6 +69,8 @@ class At(StrEnum):
     FROM_POD = "endpoint-node-from-pod"
     FROM_SECOND_POD = "endpoint-node-from-second-pod"
     CLUSTER_IP_FROM_SECOND_POD = "clusterip-from-second-pod"
+    ANOTHER_SERVICE = "another-service"
+    ANOTHER_CLUSTER_IP = "clusterip-of-another-service"
     POD_IP = "pod-ip"
 
     @property
@@ -77,17 +81,29 @@ class At(StrEnum):
     @property
     def is_cluster_ip(self) -> bool:
         """Return whether a ClusterIP is dialled."""
-        return self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE, At.CLUSTER_IP_FROM_SECOND_POD)
+        of_this = self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE, At.CLUSTER_IP_FROM_SECOND_POD)
+        return of_this or self is At.ANOTHER_CLUSTER_IP
+
+    @property
+    def is_another(self) -> bool:
+        """Return whether the event's other Service is dialled."""
+        return self in (At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP)
 
     @property
     def ports_of(self) -> "At":
         """Return the entry whose source ports streams to this one have, too: itself for most."""
-        return {At.FROM_SECOND_POD: At.FROM_POD, At.CLUSTER_IP_FROM_SECOND_POD: At.CLUSTER_IP}.get(self, self)
+        others = {
+            At.FROM_SECOND_POD: At.FROM_POD,
+            At.CLUSTER_IP_FROM_SECOND_POD: At.CLUSTER_IP,
+            At.ANOTHER_SERVICE: At.ENDPOINT_NODE,
+            At.ANOTHER_CLUSTER_IP: At.CLUSTER_IP,
+        }
+        return others.get(self, self)
 
     @property
     def role(self) -> Role | None:
         """Return the node whose nodePort is dialled; None for any other address."""
-        if self in (At.SHARED_PORT, At.NEW_ADDRESS, At.FROM_POD, At.FROM_SECOND_POD):
+        if self in (At.SHARED_PORT, At.NEW_ADDRESS, At.FROM_POD, At.FROM_SECOND_POD, At.ANOTHER_SERVICE):
             return Role.ENDPOINT_NODE
         if self is At.SMALL_MTU:
             return Role.BARE_NODE
@@ -103,6 +119,7 @@ class At(StrEnum):
             At.FROM_POD: INSIDE,
             At.FROM_SECOND_POD: SECOND_INSIDE,
             At.CLUSTER_IP_FROM_SECOND_POD: SECOND_INSIDE,
+            At.ANOTHER_CLUSTER_IP: INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
             At.CLUSTER_IP_FROM_NODE: ON_NODE,
             At.VIP_FROM_NODE: ON_NODE,
@@ -159,6 +176,7 @@ class Do(StrEnum):
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
     TO_NODE_PORT = "becomes a NodePort Service with the same nodePorts"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
+    REUSE = "stays as it is, while another Service gets the address of its former endpoint"
     UNNAME = "has an endpoint without nodeName"
     NAME = "has an endpoint with nodeName again"
     NAMESAKE = "stays as it is, while another Service selects its pods, too"
@@ -206,6 +224,7 @@ class Change:
     Args:
         do: how it begins.
         pods: those that serve.
+        other: those that serve the event's other Service.
         closed: entries and protocols at which nobody serves (``bare-node udp``).
         sticky: whether each client keeps its pod.
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
@@ -228,6 +247,7 @@ class Change:
     stuck: frozenset[At] = frozenset()
     sick: frozenset[Health] = frozenset()
     within: float = FIELD_LIMIT
+    other: Pods = Pods.NONE
 
     @property
     def words(self) -> str:
@@ -326,6 +346,17 @@ class Event:
         return service_of(self.name)
 
     @property
+    def another(self) -> str:
+        """Return the name of the other Service, which gets the address of a former endpoint; empty if there is none."""
+        return service_of(f"{self.name}-again") if self.reuses < len(self.changes) else ""
+
+    @property
+    def reuses(self) -> int:
+        """Return the number of the stage with which that Service has an endpoint; that of all stages if none does."""
+        numbers = (number for number, change in enumerate(self.changes) if change.other is not Pods.NONE)
+        return next(numbers, len(self.changes))
+
+    @property
     def announced(self) -> bool:
         """Return whether a load balancer serves it."""
         return self.kind is ServiceType.LOAD_BALANCER and not self.unserved
@@ -341,9 +372,9 @@ class Event:
         return tuple(dict.fromkeys(change.disruption for change in self.changes if change.disruption))
 
 
-def begins(stream: StreamKind) -> int:
+def begins(event: Event, at: At, stream: StreamKind) -> int:
     """Return the number of the stage with which a stream begins. A lasting connection needs nodes that serve it."""
-    return int(stream.reuse is Reuse.LASTING)
+    return event.reuses if at.is_another else int(stream.reuse is Reuse.LASTING)
 
 
 @dataclass(frozen=True)
@@ -369,7 +400,7 @@ class ServiceChange(Subject):
     @property
     def begins(self) -> int:
         """Return the number of the stage with which the stream begins."""
-        return begins(self.stream)
+        return begins(self.event, self.at, self.stream)
 
     @property
     def streams(self) -> tuple[StreamKind, ...]:
