@@ -416,6 +416,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
     others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
     others += ("network-policies",) if event.guarded else ()
+    others += ("rights.endpoint-slices",) if event.own_slices else ()
     others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",

@@ -43,6 +43,6 @@ SCENARIO = Scenario(
     rights=(
         *rights("create delete get list patch", "services"),
         *rights("create delete get", "pods"),
-        *rights("create list patch", "endpointslices", DISCOVERY),
+        *rights("list", "endpointslices", DISCOVERY),
     ),
 )
