@@ -73,6 +73,7 @@ VIRTUAL_IPS = docs(
     "reference/networking/virtual-ips/#proxy-modes",
     "Virtual IPs and Service Proxies: proxy modes",
 )
+OWN_SLICES = docs("concepts/services-networking/service/#services-without-selectors", "Services without selectors")
 SERVER_SIDE_APPLY = docs("reference/using-api/server-side-apply/", "Server-Side Apply")
 KUBECTL_APPLY = docs(
     "tasks/manage-kubernetes-objects/declarative-config/#how-apply-calculates-differences-and-merges-changes",
@@ -146,6 +147,11 @@ API_DISTRIBUTION = _api("spec.trafficDistribution", "trafficDistribution (string
 API_STATUS = _api("status.loadBalancer", "loadBalancer (LoadBalancerStatus)", "ServiceStatus")
 API_IP_MODE = _api("status.loadBalancer.ingress.ipMode", "loadBalancer.ingress.ipMode (string)", "ServiceStatus")
 
+API_SLICE_NODE = Reference(
+    "API reference, EndpointSlice endpoints.nodeName",
+    f"{KUBERNETES_DOCS}/reference/kubernetes-api/service-resources/endpoint-slice-v1/#:~:text=endpoints.nodeName",
+)
+
 # ------------------------------------------------------------------------------------------------------- enhancements
 KEP_1864 = kep(1864, "optional node ports for load balancers", "sig-network/1864-disable-lb-node-ports")
 KEP_3458 = kep(
@@ -194,6 +200,9 @@ CLOUD_PROVIDER = _source(
 )
 E2E_LOAD_BALANCERS = _source(
     "test/e2e/network/loadbalancer.go", "Kubernetes e2e, LoadBalancers: changes of the policy, rolling updates"
+)
+LOCAL_ENDPOINTS = _source(
+    "pkg/proxy/endpointslicecache.go", "kube-proxy: an endpoint is local if its nodeName is that of the node"
 )
 E2E_RESTARTS = _source(
     "test/e2e/network/service.go", "Kubernetes e2e, Services: work after restarting kube-proxy and the API server"
@@ -305,6 +314,9 @@ CILIUM_SMALL_MTU = issue(_CILIUM, 34380, "Communication from world with lower MT
 CILIUM_SMALL_MTU_FIX = issue(_CILIUM, 46993, 'Handle "fragmentation needed" / "packet too big" for Layer 4 Services')
 CILIUM_NODE_CLEANUP = issue(_CILIUM, 7628, "node/store: delete ipcache entries for node events")
 CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")
+CILIUM_ONE_PORT_OF_TWO_PODS = issue(
+    _CILIUM, 36403, "the SNAT/DNAT problem with injecting into another TCP session using BGP Anycast"
+)
 CILIUM_SEVERAL_VIPS = issue(_CILIUM, 11810, "backend selected by multiple externalIPs / LoadBalancer VIPs problem")
 CILIUM_COLLISIONS = issue(
     _CILIUM, 18632, "In the DSR mode TCP reply may be sent from wrong IP when EP is reachable through multiple LB IPs"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from string import ascii_lowercase
 
 
@@ -44,7 +45,7 @@ class Crossing:
     def reasons(self) -> dict[str, str]:
         """The reasons for empty fields, each with its letter."""
         reasons = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
-        letters = (*ascii_lowercase, *(f"a{letter}" for letter in ascii_lowercase))
+        letters = (*ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2)))
         return dict(zip(reasons, letters, strict=False))
 
     def rows(self) -> Iterator[tuple[str, ...]]:

@@ -46,6 +46,7 @@ OF_DISRUPTIONS = (
 OF_FEATURES: Mapping[str, tuple[Right, ...]] = {
     "rights.services-status": rights("patch", "services/status"),
     "rights.node-deletion": rights("delete", "nodes"),
+    "rights.endpoint-slices": rights("create patch", "endpointslices", DISCOVERY),
 }
 """Rights for features. Without them, only the checks that need the feature are unsupported."""
 

@@ -1,7 +1,7 @@
 """Changes: Services and their pods change while clients of every kind send to them."""
 
 from esipp.checks.versions import AFFINITY_TIMEOUT, CLASSES, SCTP, TERMINATING, Need, Rules
-from suites.references import KEP_1864, KEP_2086, KEP_3836, KEP_4444, NETWORK_POLICIES, PROXY_HEALTHY
+from suites.references import KEP_752, KEP_1864, KEP_2086, KEP_3836, KEP_4444, NETWORK_POLICIES, PROXY_HEALTHY
 
 TITLE = "Changes of Services and pods"
 ORDER = 55
@@ -9,6 +9,8 @@ ORDER = 55
 VERSIONS: Rules = (
     ({"protocol": "SCTP"}, SCTP),
     ({"event": "internal-policy"}, Need("1.22", KEP_2086)),
+    *(({"event": event}, Need("1.22", KEP_2086)) for event in ("endpoint-slices", "endpoint-without-node")),
+    ({"event": "address-reused"}, Need("1.21", KEP_752)),
     ({"event": "vip-without-node-ports"}, Need("1.22", KEP_1864)),
     *(({"event": event}, Need("1.31", KEP_4444)) for event in ("distribution", "distribution-local")),
     ({"event": "terminating"}, TERMINATING),

@@ -31,8 +31,10 @@ from suites.changes.events import (
     IDLE,
     KEEPING,
     MORE_NODES,
+    NAMELESS,
     STREAMS,
     TCP_NEW,
+    TCP_ONE_PORT,
     why_not,
 )
 from suites.needs import needs
@@ -86,6 +88,13 @@ GUARDED = {
 }
 """What a check of a NetworkPolicy detects, by its claim."""
 
+OF_OWN_SLICES = {
+    Claim.SERVED: "a node does not serve endpoints of a Service without a selector, or does not find by their nodeName "
+    "that they are its own",
+    Claim.GONE: "a node serves, under Local, an endpoint whose nodeName is not its own name",
+}
+"""What a check of EndpointSlices that esipp writes detects, by its claim."""
+
 UNDONE_AT_VIP = "a NetworkPolicy shuts out a client that it admits, although the pod sees the client's own address"
 
 TOO_LARGE = (
@@ -95,8 +104,19 @@ TOO_LARGE = (
 OF_ENTRIES = {
     At.SMALL_MTU: TOO_LARGE,
     At.OUT: TAKEN_FOR_REQUESTS,
+    **dict.fromkeys(
+        (At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP),
+        "a node drops or misdirects flows to an endpoint whose address was the endpoint of another Service: connection "
+        "tracking still has flows of that one",
+    ),
     At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
+
+MIXED_UP = (
+    "a node takes flows of two of its pods for one if they have the same source port: it drops or resets one of them, "
+    "or sends its answers to the other pod"
+)
+"""What a stream detects whose source ports another pod of the node has, too."""
 
 
 def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
@@ -204,11 +224,15 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
     if stream in HEALTH_CHECKS or stream in IDLE:
         yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
-    if at is At.NEW_ADDRESS:
+    if at is At.NEW_ADDRESS or at.is_another:
         yield Claim.SERVED
         return
     if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
+    if stream is TCP_ONE_PORT:
+        yield Claim.SERVED
+        yield Claim.NO_LOSS
+        return
     if at not in MORE_NODES:
         yield Claim.SERVED
     if at in (At.SMALL_MTU, At.OUT):
@@ -231,7 +255,8 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
 
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
-    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "families",
+    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "families", "endpoint-slices",
+    NAMELESS, "address-reused",
 )  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
 
@@ -243,6 +268,8 @@ def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     only ``--long`` asks, would make every usual run PARTIAL. Under affinity, a proxy in front of the nodes is a client
     with an address of its own, or several.
     """
+    if event.name == NAMELESS and claim is Claim.GONE:
+        return Level.RECORD  # the API does not say where an endpoint without nodeName is local; kube-proxy: nowhere
     usual = not event.disruptions and not event.long and not (claim is Claim.STICKY and at.is_vip)
     by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
     plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
@@ -254,6 +281,10 @@ ABOUT = {
     "terminating-local": (KEP_1669,),
     **dict.fromkeys(("affinity", "affinity-local"), (API_AFFINITY,)),
     "moved-local": (API_ETP,),
+    "one-source-port": (CILIUM_ONE_PORT_OF_TWO_PODS,),
+    "endpoint-slices": (OWN_SLICES, API_SLICE_NODE, API_ETP, API_ITP),
+    "address-reused": (OWN_SLICES, E2E_CONNTRACK),
+    NAMELESS: (OWN_SLICES, API_SLICE_NODE, LOCAL_ENDPOINTS),
     "internal-policy": (API_ITP, KEP_2086),
     "families": (API_FAMILIES, DUAL_STACK),
     "affinity-outlived": (API_AFFINITY_TIMEOUT,),
@@ -364,7 +395,8 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
     concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
     differences = (found,) if found and concerned else ()
     keeps = stream in KEEPING and stream.protocol is Protocol.UDP
-    if claim in (Claim.SERVED, Claim.GONE) and (keeps or any(change.sticky for change in event.changes)):
+    kept = keeps and not at.is_another
+    if claim in (Claim.SERVED, Claim.GONE) and (kept or any(change.sticky for change in event.changes)):
         differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)
     if claim is Claim.NO_LOSS and any(
         change.disruption is Disruption.NODE_DELETED and change.node is at.client.role for change in event.changes
@@ -385,6 +417,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
     others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
     others += ("network-policies",) if event.guarded else ()
+    others += ("rights.endpoint-slices",) if event.own_slices else ()
     others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     others += ("families.dual",) if event.first else ()
     return ServiceChangeCheck(
@@ -407,6 +440,10 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
 def _fails_if(event: Event, at: At, claim: Claim) -> str:
     if event.guarded:
         return UNDONE_AT_VIP if at.is_vip and claim is Claim.SERVED else GUARDED[claim]
+    if event.name == "one-source-port":
+        return MIXED_UP
+    if event.own_slices and event.name != "address-reused":
+        return OF_OWN_SLICES[claim]
     if event.name == "internal-policy" and claim is Claim.GONE:
         return "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became Local"
     return OF_ENTRIES.get(at, FAILS_IF[claim])

@@ -45,6 +45,9 @@ CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
 OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
 """Entries that pods dial."""
 
+NAMELESS = "endpoint-without-node"
+"""The event about which nothing is promised."""
+
 EVENTS = (
     Event(
         "scaled-to-zero",
@@ -117,12 +120,63 @@ EVENTS = (
         internal=TrafficPolicy.LOCAL,
     ),
     Event(
+        "endpoint-slices",
+        "While the only endpoint of a Service with Local policies and without a selector is replaced by another one on "
+        "its node, and by one on another node, as the nodeName in its EndpointSlices says",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing((At.BARE_NODE, At.CLUSTER_IP), TCP, UDP)),
+            Change(Do.SELECT, Pods.SECOND, closed=closing((At.BARE_NODE, At.CLUSTER_IP), TCP, UDP)),
+            Change(Do.SELECT, Pods.ELSEWHERE, closed=closing((At.ENDPOINT_NODE, At.OWN_CLUSTER_IP), TCP, UDP)),
+        ),
+        external=TrafficPolicy.LOCAL,
+        internal=TrafficPolicy.LOCAL,
+        own_slices=True,
+    ),
+    Event(
+        NAMELESS,
+        "While the only endpoint of a Service with Local policies and without a selector has no nodeName for some "
+        "seconds",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.UNNAME, Pods.FIRST, closed=closing((At.ENDPOINT_NODE, At.OWN_CLUSTER_IP), TCP, UDP), lasts=4.0
+            ),
+            Change(Do.NAME, Pods.FIRST),
+        ),
+        external=TrafficPolicy.LOCAL,
+        internal=TrafficPolicy.LOCAL,
+        own_slices=True,
+    ),
+    Event(  # not a pod with a former pod's address: docs/new-event.md says why
+        "address-reused",
+        "While the address of a Service's only endpoint, which another one replaces, becomes the endpoint of another "
+        "Service",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND, lasts=3.0),
+            Change(Do.REUSE, Pods.SECOND, other=Pods.FIRST, lasts=5.0),
+        ),
+        external=TrafficPolicy.LOCAL,
+        own_slices=True,
+    ),
+    Event(
         "namesake",
         "While another Service, whose name is the beginning of this one's, gets the same endpoint and loses it",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.NAMESAKE, Pods.FIRST, lasts=3.0),  # nodes must know the other Service before it loses the pod
             Change(Do.NAMESAKE_LEAVES, Pods.FIRST, lasts=5.0),
+        ),
+    ),
+    Event(
+        "one-source-port",
+        "While nothing changes, and while a Service with two pods of a node as clients gets four more endpoints and "
+        "loses them",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST, lasts=3.0),
+            Change(Do.SELECT, Pods.ALL),
+            Change(Do.SELECT, Pods.FIRST),
         ),
     ),
     Event(
@@ -533,6 +587,19 @@ UDP_SOCKET = _often(streams.UDP_SOCKET, f"a datagram {OFTEN}, all from one socke
 UDP_ONE_WAY = _often(
     streams.UDP_ONE_WAY, f"a datagram {OFTEN}, all from one socket, which pods count but do not answer"
 )
+TCP_ONE_PORT = replace(
+    streams.ONE_PORT,
+    sent=f"a request {OFTEN}, all on one TCP connection from a certain source port",
+    every=EVERY,
+    varies=VARIES,
+    count=0,
+)
+UDP_ONE_PORT = replace(
+    UDP_SOCKET,
+    name="udp-one-port",
+    ports=1,
+    sent=f"a datagram {OFTEN}, all from one socket with a certain source port",
+)
 SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
 
 TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
@@ -563,14 +630,14 @@ IDLE = {
 """Streams that are silent for long, and their events."""
 
 STREAMS = (
-    TCP_NEW, TCP_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *IDLE,
-    *HEALTH_CHECKS,
+    TCP_NEW, TCP_PORT, TCP_ONE_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY, SCTP_NEW,
+    SCTP_PORT, TCP_RARE, *IDLE, *HEALTH_CHECKS,
 )  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
 KEEPING = {
-    **dict.fromkeys((TCP_PORT, *IDLE), TCP_NEW),
-    **dict.fromkeys((UDP_SOCKET, UDP_ONE_WAY), UDP_NEW),
+    **dict.fromkeys((TCP_PORT, TCP_ONE_PORT, *IDLE), TCP_NEW),
+    **dict.fromkeys((UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY), UDP_NEW),
     SCTP_PORT: SCTP_NEW,
 }
 """Streams that keep their port through all stages, and the same kind from new ports."""
@@ -592,21 +659,32 @@ ENTRIES = {
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
     At.OUT: "another node, from a pod",
     At.NEW_ADDRESS: "the nodePort of the endpoint node, at an address that it has for a while",
+    At.FROM_POD: "the nodePort of the endpoint node, from a pod of another node",
+    At.FROM_SECOND_POD: "the nodePort of the endpoint node, from a second pod with the source ports of the first",
+    At.CLUSTER_IP_FROM_SECOND_POD: "the ClusterIP, from a second pod with the source ports of the first",
+    At.ANOTHER_SERVICE: "the nodePort of that other Service",
+    At.ANOTHER_CLUSTER_IP: "the ClusterIP of that other Service",
 }
 """What is dialled."""
 
 MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
 """Entries that are dialled only where a change frees an address or a port: every node must then stop serving it."""
 
+OF_TWO_PODS = (At.CLUSTER_IP, At.CLUSTER_IP_FROM_SECOND_POD, At.FROM_POD, At.FROM_SECOND_POD)
+"""Entries that two pods of one node dial, with the same source ports at the same time."""
+
 USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
 DIALLED = {
     "replaced": (*USUAL, At.CLUSTER_IP_FROM_NODE, At.SMALL_MTU, At.OUT),
     "moved": (*USUAL, At.CLUSTER_IP_FROM_NODE),
+    "one-source-port": OF_TWO_PODS,
     "deleted": (*USUAL, *MORE_NODES),
     "taken-over": (*USUAL, *MORE_NODES),
     **dict.fromkeys(
-        ("terminating-local", "replaced-local", "distribution-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
+        ("terminating-local", "replaced-local", "distribution-local", NAMELESS), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
     ),
+    "endpoint-slices": (*USUAL, At.OWN_CLUSTER_IP),
+    "address-reused": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "proxy-stopped": (*USUAL, *MORE_NODES),
@@ -630,7 +708,7 @@ DIALLED = {
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events of the datagrams that pods do not answer."""
 
-OF_ONE_PORT = ("replaced", "moved")
+OF_ONE_PORT = ("replaced", "moved", "one-source-port", "address-reused")
 """The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
 its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
 
@@ -647,6 +725,11 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
     if at not in DIALLED.get(event.name, USUAL):
         return _why_not_there(event, at)
+    if event.name == "one-source-port":
+        own = stream in (TCP_NEW, TCP_PORT, TCP_ONE_PORT, UDP_NEW, UDP_ONE_PORT)
+        return "" if own else "source ports of this stream are not those of another pod"
+    if stream in (TCP_ONE_PORT, UDP_ONE_PORT):
+        return "one event has two pods of a node as clients, with the same source ports"
     if (stream is LARGE) is not (at is At.SMALL_MTU):
         return "only a large answer meets a smaller MTU" if at is At.SMALL_MTU else "elsewhere packets of any size fit"
     if at is At.CLUSTER_IP_FROM_NODE and stream is TCP_PORT:
@@ -677,7 +760,7 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "other events show what flows under way meet when a nodePort is freed"
     if event.name == "namesake" and stream in KEEPING:
         return "its endpoint stays: new flows show whether nodes know it"
-    if event.name in OF_DISTRIBUTION and stream in KEEPING:
+    if event.name in (*OF_DISTRIBUTION, "endpoint-slices", NAMELESS) and stream in KEEPING:
         return "other events show what flows under way meet when an endpoint is replaced"
     if event.guarded and stream in KEEPING:
         return "whether a NetworkPolicy ends flows that are under way is left to the network add-on"
@@ -721,6 +804,10 @@ def _why_not_there(event: Event, at: At) -> str:
         return "no node gets another address in this event"
     if at is At.SMALL_MTU:
         return "what a path with a smaller MTU needs of a node does not depend on the event"
+    if at.is_another:
+        return "one event has another Service, which gets the address of a former endpoint"
+    if at in OF_TWO_PODS and at is not At.CLUSTER_IP:
+        return "one event has two pods of a node as clients"
     if at is At.VIP_FROM_NODE:
         return "only source ranges tell nodes from others"
     if at is At.CLUSTER_IP_FROM_NODE:
@@ -729,6 +816,8 @@ def _why_not_there(event: Event, at: At) -> str:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
     if event.kind is ServiceType.CLUSTER_IP:
         return "this Service has a ClusterIP alone: the internal policy is about nothing else"
+    if event.name == "one-source-port":
+        return "clients elsewhere do not share an address behind a node's"
     if event.name == "moved-local" and at is At.CLUSTER_IP:
         return "the external policy is not about ClusterIPs, and another event moves the endpoint of one"
     if at is At.VIP:
@@ -737,7 +826,7 @@ def _why_not_there(event: Event, at: At) -> str:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
     if event.name in (
         "terminating-local", "replaced-local", "proxy-sick", "address-added-local", "network-policy",
-        "distribution-local",
+        "distribution-local", NAMELESS, "address-reused",
     ):  # fmt: skip
         return "under Local only the endpoint's node may answer, as other suites require"
     return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"

@@ -1,11 +1,15 @@
 """Parts of iptables rules: matches and targets."""
 
 from esipp.base.json import Json
+from esipp.probing.traffic import FIRST_PORT, LAST_PORT
 
 MASQUERADE = ("--jump", "MASQUERADE")
 DROP = ("--jump", "DROP")
 AT_THE_NODE = ("--match", "addrtype", "--dst-type", "LOCAL")
 """Packets to any address of the node itself."""
+
+TAKEN = ("--sport", f"{FIRST_PORT}:{LAST_PORT}")
+"""Source ports that other flows have, too: those of streams that take certain ones."""
 
 SENT_ON_HERE = ("--match", "conntrack", "--ctstate", "DNAT")
 """Connections that this node itself sends on to a backend."""

@@ -378,8 +378,8 @@ class Live:
 
     def targets(self, service: Json, most: int = 1) -> Iterator[tuple[Json, str, str, int]]:
         """Each port of a service with each address of so many backends: port, address, pod's node, target port."""
-        wanted = service["spec"]["selector"].items()
-        backends = [pod for pod in self.pods if wanted <= pod["metadata"]["labels"].items()]
+        wanted = service["spec"].get("selector") or {}
+        backends = [pod for pod in self.pods if wanted and wanted.items() <= pod["metadata"]["labels"].items()]
         for port in service["spec"]["ports"]:
             for pod in backends[:most]:
                 named = {each["name"]: each["containerPort"] for each in pod["spec"]["containers"][0]["ports"]}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from esipp.checks.model import Family, Role
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
-from esipp.scenarios.service_change.subject import BESIDE, INSIDE, ON_NODE, ROUTED, At, Event, Health
+from esipp.scenarios.service_change.subject import BESIDE, INSIDE, ON_NODE, ROUTED, SECOND_INSIDE, At, Event, Health
 from suites.changes.checks import CHECKS
 from suites.changes.events import EVENTS
 from tests.unit.world import CLIENT_ADDRESSES, ROLES
@@ -78,6 +78,7 @@ class World:
                 frozenset(each.value for each in change.sick),
                 change.within,
                 agent="agent",
+                other=change.other.names,
             )
             for at, change in enumerate(event.changes)
         ]
@@ -136,7 +137,7 @@ class World:
         seen = ServiceChangeEvidence(events={event.name: self.event(event) for event in events})
         times = [0.1 + 0.5 * number for number in range(int(2 * self.every * MOST))]
         listener = frozen(Stream("listener", 0.5, [self._control(seq, when) for seq, when in enumerate(times)]))
-        for client in ("outside-1", INSIDE.name, BESIDE.name, ON_NODE.name, ROUTED.name):
+        for client in ("outside-1", *(each.name for each in (INSIDE, SECOND_INSIDE, BESIDE, ON_NODE, ROUTED))):
             for family in self.families:
                 for node in (HOME, ROLES[Role.BARE_NODE]):
                     seen.controls = {**seen.controls, (client, node, family): listener}

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from esipp.checks.check import Feature, Status
+from esipp.checks.check import Feature, Level, Status
 from esipp.checks.model import Family
 from esipp.checks.observation import Verdict
 from esipp.checks.timing import FIELD_LIMIT
@@ -13,7 +13,7 @@ from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
-from esipp.scenarios.service_change.subject import At, Claim
+from esipp.scenarios.service_change.subject import At, Claim, place
 from suites.changes.checks import CHECKS as ALL
 from suites.changes.events import COMPARED, ENTRIES, EVENTS, STREAMS, why_not
 from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
@@ -27,6 +27,7 @@ CHECKS = [
     if check.subject.family is Family.IPV4
     and check.subject.event.name not in NOT_PRETENDED
     and check.subject.at.value != "out-of-its-node-port"
+    and check.level is not Level.RECORD
 ]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 POSITIVE = ("served", "refused", "every-pod", "same-pod")
@@ -78,7 +79,7 @@ def test_what_follows_within_the_limit_passes_and_later_does_not() -> None:
 def test_new_flows_that_reach_pods_of_before_fail_everywhere(name: str) -> None:
     found = statuses(World(keeps=frozenset({name})), KUBE_PROXY)
     assert those(found, Status.FAIL) & TRACKED == matching(f"*.{name}.*") & TRACKED
-    several = matching("*.scaled-up-and-down.*", "*.affinity.*", "*.affinity-local.*") | SICK
+    several = matching("*.scaled-up-and-down.*", "*.one-source-port.*", "*.affinity.*", "*.affinity-local.*") | SICK
     assert those(found, Status.FAIL) >= matching(f"*.{name}.*.gone") - several
     assert not those(found, Status.KNOWN)
 
@@ -181,7 +182,7 @@ def test_an_endpoint_that_is_lost_with_a_namesake_is_known_of_some_versions_of_c
 
 
 def test_no_service_name_begins_another_one() -> None:
-    names = [event.service for event in EVENTS]
+    names = [name for event in EVENTS for name in (event.service, event.another) if name]
     assert not [one for one in names for other in names if one != other and other.startswith(one)]
 
 
@@ -190,6 +191,7 @@ def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> N
     assert those(found, Status.KNOWN) >= matching("*.scaled-to-zero.*.udp-socket.*.served") != set()
     kept = matching("*.udp-socket.*.served", "*.udp-socket.*.gone")
     kept -= matching("*.one-node-port.*", "*.moved-local.bare-node.*")  # nobody served these at first
+    kept -= matching("*.address-reused.*another-service.*")
     assert not those(found, Status.FAIL) & kept
     both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), CILIUM)
     assert those(both, Status.FAIL) >= matching(
@@ -296,6 +298,7 @@ def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
         found = statuses(World(silent=frozenset({name})))
         one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served", "*.vip-retyped.*") | SICK
         one_stage |= matching("*.moved-local.endpoint-node.*.served")
+        one_stage |= matching("*.tcp-one-port.*.no-loss")  # no connection was made
         wanted = matching(*(f"*.{name}.*.{claim}" for claim in (*POSITIVE, "no-loss")))
         assert those(found, Status.FAIL) - SICK == wanted - one_stage
 
@@ -374,7 +377,50 @@ def test_what_a_stopped_proxy_cannot_follow_counts_only_from_its_start_on() -> N
 
 def test_a_single_lost_connection_while_a_proxy_is_stopped_is_reported() -> None:
     found = statuses(World(lost_at={"tcp-new": EVERY + 5.0}))
-    assert those(found, Status.FAIL) == matching("*.no-loss") != set()
+    assert those(found, Status.FAIL) == matching("*.tcp-new.*.no-loss") != set()
+
+
+def test_where_an_endpoint_without_node_name_is_local_is_written_down_and_never_failed() -> None:
+    (check,) = (check for check in ALL if check.id == "changes.endpoint-without-node.endpoint-node.tcp-new.ipv4.gone")
+    for world, words in ((World(), "timeout"), (World(keeps=frozenset({"tcp-new"})), "without nodeName: changes-1")):
+        said = scenario_of(check).judge(check, world.seen("endpoint-without-node"), Known({}, FEATURES))
+        assert said.status is Status.RECORDED
+        assert words in said.observed
+    lost = of_event("endpoint-without-node", World(silent=frozenset({"tcp-new"})))
+    assert those(lost, Status.FAIL) == matching("changes.endpoint-without-node.*.tcp-new.*.served"), "named again"
+
+
+def test_a_service_without_a_selector_is_followed_by_the_node_names_of_its_endpoints() -> None:
+    late = of_event("endpoint-slices", World(keeps=frozenset({"tcp-new"})))
+    kept = matching("changes.endpoint-slices.*.tcp-new.*")
+    assert those(late, Status.FAIL) == kept
+    there = event_of("endpoint-slices").changes
+    assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[0].closed] == [At.BARE_NODE]
+    assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[2].closed] == [At.ENDPOINT_NODE]
+
+
+def test_the_other_service_must_be_served_by_the_former_endpoint_from_its_own_stage_on() -> None:
+    begins = {subject.begins for subject in (check.subject for check in ALL) if subject.at.is_another}
+    assert begins == {2}
+    stale = of_event("address-reused", World(keeps=frozenset({"udp-socket"})))
+    own = matching(*(f"changes.address-reused.{at}.udp-socket.ipv4.*" for at in ("endpoint-node", "clusterip")))
+    assert those(stale, Status.FAIL) >= own != set()
+    dropped = of_event("address-reused", World(lossy=frozenset({"tcp-port"})))
+    there = matching("changes.address-reused.*another-service.tcp-port.ipv4.*")
+    assert {name.rpartition(".")[2] for name in there} == {"served"}
+    assert those(dropped, Status.FAIL) >= there
+    early = of_event("address-reused", World(lost_at={"another-service tcp-new": EVERY + 5.0}))
+    assert set(early.values()) == {Status.PASS}, "nobody has promised anything of that Service by then"
+
+
+def test_a_connection_that_another_pod_with_its_source_port_disturbs_is_reported_at_that_entry() -> None:
+    at = "endpoint-node-from-second-pod"
+    lost = of_event("one-source-port", World(lost_at={f"{at} tcp-one-port": EVERY + 5.0}))
+    assert those(lost, Status.FAIL) == {f"changes.one-source-port.{at}.tcp-one-port.ipv4.no-loss"}
+    early = of_event("one-source-port", World(lost_at={"tcp-one-port": 5.0}))
+    assert set(early.values()) == {Status.PASS}, "no connection is made before nodes have followed the creation"
+    silent = of_event("one-source-port", World(silent=frozenset({"udp-one-port"})))
+    assert those(silent, Status.FAIL) == matching("changes.one-source-port.*.udp-one-port.*.served")
 
 
 def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_is_not_served() -> None:
@@ -390,7 +436,8 @@ def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_i
 
 def test_connections_from_a_used_port_that_go_wrong_are_distinguished_from_new_ones() -> None:
     found = statuses(World(keeps=frozenset({"tcp-port"})))
-    assert those(found, Status.FAIL) == matching("*.tcp-port.*") != set()
+    stays = matching("*.one-source-port.*")  # the pod of before is an endpoint in all stages
+    assert those(found, Status.FAIL) == matching("*.tcp-port.*") - stays != set()
     lost = statuses(World(silent=frozenset({"tcp-port"})))
     assert those(lost, Status.FAIL) == matching("*.tcp-port.*.served")
 

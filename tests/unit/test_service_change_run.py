@@ -1,5 +1,6 @@
 """The run of changes to Services on a simulated clock: what it asks the API server for, and what it waits for."""
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -24,15 +25,25 @@ from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import objects, service
 from esipp.scenarios.service_change.run import Driver, off_beat
-from esipp.scenarios.service_change.subject import At, Do, Pods, service_of
+from esipp.scenarios.service_change.subject import INSIDE, SECOND_INSIDE, At, Do, Pods, service_of
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
-from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import (
+    EVENTS,
+    HEALTH_CHECKS,
+    TCP_NEW,
+    TCP_ONE_PORT,
+    TCP_PORT,
+    UDP_NEW,
+    UDP_ONE_WAY,
+    UDP_SOCKET,
+)
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
-RUN, PODS = "0a1b2c", ("changes-1", "changes-2", "changes-killed", "changes-guarded", "changes-guarded-vip")
+RUN = "0a1b2c"
+PODS = ("changes-1", "changes-2", "changes-elsewhere", "changes-killed", "changes-guarded", "changes-guarded-vip")
 CLIENT = parse_address("203.0.113.5")
 LAST = TCP_NEW.timeout
 ASKED = [(At.BARE_NODE, kind, Family.IPV4) for kind in (TCP_NEW, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY)]
@@ -62,13 +73,16 @@ class World:
     seen_as: str = "203.0.113.5"
     slices: dict[str, tuple[str, ...]] = field(default_factory=lambda: {service_of("namesake"): Pods.FIRST.names})
     writes_slices: bool = True
+    other: tuple[str, ...] = ()
 
     def patch(self, path: str, body: dict[str, Any], kind: str) -> None:
         assert kind == "merge-patch"
         self.requests.append(("patch", path, body))
-        if self.refused_at == "patch" and "clusterIPs" in body["spec"]:
+        if self.refused_at == "patch" and "clusterIPs" in body.get("spec", {}):
             raise ApiError(422, "Invalid", self.refuses, f"PATCH {path}")
-        if "spec" in body:
+        if "endpoints" in body:
+            self._endpoints(path, body)
+        elif "spec" in body:
             self.family_policies.append((self.now, body["spec"].get("ipFamilyPolicy", "")))
             self._select(path.rpartition("/")[2], body["spec"]["selector"])
         elif body["metadata"]["finalizers"] is None:
@@ -94,10 +108,22 @@ class World:
         if manifest["kind"] == "NetworkPolicy":
             self.policies.append((self.now, manifest["metadata"]["name"].rpartition("-")[2]))
             return
+        if manifest["kind"] == "EndpointSlice":
+            self._endpoints(manifest["metadata"]["name"], manifest)
+            return
         if manifest["kind"] == "Pod":
             self.changes.append((self.now, (manifest["metadata"]["name"],)))
             return
         self._select(manifest["metadata"]["name"], manifest["spec"]["selector"])
+
+    def _endpoints(self, path: str, of_slice: dict[str, Any]) -> None:
+        """What the endpoint node serves under Local: the endpoints whose nodeName is its own."""
+        own = [each for each in of_slice["endpoints"] if each.get("nodeName") == ROLES[Role.ENDPOINT_NODE]]
+        names = tuple(f"changes-{each['addresses'][0][-1]}" for each in own)
+        if "again" in path:
+            self.other = names
+        else:
+            self.changes.append((self.now, names))
 
     def _select(self, service: str, selector: dict[str, Any]) -> None:
         which = next(key for key, value in selector.items() if value == "yes").removeprefix("esipp.dev/changes-")
@@ -159,6 +185,7 @@ class World:
 
     def _sample(self, name: str, when: float) -> Sample:
         pods = [pods for at, pods in self.changes if at == 0 or at + self.follows(name) <= when][-1]
+        pods = self.other if "another-service" in name else pods
         followed = [policy for at, policy in self.family_policies if at + self.follows(name) <= when]
         lacks_family = name.endswith("IPv4") and followed[-1:] == ["SingleStack"]
         if not pods or lacks_family or not self._admitted(name, when):
@@ -201,6 +228,10 @@ def driven(
         created["spec"] |= {"ipFamilies": ["IPv6", "IPv4"], "clusterIPs": ["fd00:10:96::7", "10.96.0.7"]}
     for number, port in enumerate(created["spec"]["ports"]):
         port["nodePort"] = 31000 + number
+    other = copy.deepcopy(created)
+    other["spec"]["clusterIPs"] = ["10.96.0.8"]
+    for port in other["spec"]["ports"]:
+        port["nodePort"] += 10
     world.changes.append((0.0, event.changes[0].pods.names))
     nodes = {name: SimpleNamespace(name=name, internal=own) for name, own in NODE_ADDRESSES.items()}
     testbed: Any = SimpleNamespace(
@@ -208,11 +239,13 @@ def driven(
         namespace="esipp",
         roles=topology().roles,
         nodes=nodes,
-        services={event.service: created},
+        services={event.service: created, **({event.another: other} if event.another else {})},
         run=RUN,
         agents={ROLES[Role.ENDPOINT_NODE]: "agent-x"},
         listeners={ROLES[Role.ENDPOINT_NODE]: {Protocol.TCP: 40001, Protocol.UDP: 40002}},
-        pods={name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node="a") for name in PODS},
+        pods={
+            name: SimpleNamespace(addresses={Family.IPV4: f"10.244.1.{name[-1]}"}, node=_node_of(name)) for name in PODS
+        },
         vips={event.service: {Family.IPV4: "192.0.2.80"}},
         obstacles={},
         network_policies=[],
@@ -221,13 +254,81 @@ def driven(
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: world.now))
     stop = Stop()
     monkeypatch.setattr(stop, "converge", world.converge)
-    traffic: Any = {"outside-1": world, client: world}
+    traffic: Any = {"outside-1": world, INSIDE.name: world, client: world}
     pods = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
     driver = Driver(testbed, event, asked, traffic, stop, pods, ["203.0.113.5/32"], [CLIENT])
     driver.disruptor = (lambda: cast(Disruptor, world)) if disruptor else None
     if performed:
         driver.perform()
     return driver
+
+
+def _node_of(pod: str) -> str:
+    return ROLES[Role.BARE_NODE if pod in Pods.ELSEWHERE.names else Role.ENDPOINT_NODE]
+
+
+LOCAL = [(At.ENDPOINT_NODE, TCP_NEW, Family.IPV4)]
+
+
+def test_a_service_without_a_selector_gets_endpoint_slices_with_node_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "endpoint-slices", world, LOCAL)
+    assert "selector" not in driver.testbed.services[driver.event.service]["spec"]
+    (verb, path, made), *others = world.requests
+    assert (verb, path) == ("create", "/apis/discovery.k8s.io/v1/namespaces/esipp/endpointslices")
+    labels = made["metadata"]["labels"]
+    assert labels["kubernetes.io/service-name"] == driver.event.service
+    assert labels["endpointslice.kubernetes.io/managed-by"] == "esipp"
+    assert made["addressType"] == "IPv4"
+    assert [(port["name"], port["port"]) for port in made["ports"]] == [("tcp", manifests.TCP), ("udp", manifests.UDP)]
+    bodies = [made, *(body for _, _, body in others)]
+    ends = [(each["addresses"], each["nodeName"]) for body in bodies for each in body["endpoints"]]
+    own, bare = ROLES[Role.ENDPOINT_NODE], ROLES[Role.BARE_NODE]
+    assert ends == [(["10.244.1.1"], own), (["10.244.1.2"], own), (["10.244.1.e"], bare)]
+    assert {path.rpartition("/")[2] for _, path, _ in others} == {made["metadata"]["name"]}
+    assert driver.seen.stages[2].pods == Pods.ELSEWHERE.names
+
+
+def test_the_address_of_a_former_endpoint_becomes_that_of_another_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, sent = World(), list[tuple[str, Any, int, float]]()
+    usual = world.send
+    world.send = lambda kind, name, target, port: (  # type: ignore
+        sent.append((kind.name, target, port, world.now)) or usual(kind, name, target, port)
+    )
+    kinds = (TCP_NEW, TCP_PORT)
+    asked = [(at, kind, Family.IPV4) for at in (At.ENDPOINT_NODE, At.ANOTHER_SERVICE) for kind in kinds]
+    asked.append((At.ANOTHER_CLUSTER_IP, TCP_NEW, Family.IPV4))
+    driver = driven(monkeypatch, "address-reused", world, asked)
+    (*_, (verb, _, made)) = world.requests
+    assert (verb, made["metadata"]["labels"]["kubernetes.io/service-name"]) == ("create", driver.event.another)
+    ends = [[end["addresses"] for end in body["endpoints"]] for _, _, body in world.requests]
+    assert ends == [[["10.244.1.1"]], [["10.244.1.2"]], [["10.244.1.1"]]]
+    first, reused = driver.seen.stages[0], driver.seen.stages[2]
+    assert reused.accepted - driver.seen.stages[1].accepted >= 3.0
+    assert [when for *_, when in sent] == [first.accepted] * 2 + [reused.accepted] * 3
+    ports = {(name, target.port): port for name, target, port, _ in sent}
+    assert ports["tcp-port", 31000] == ports["tcp-port", 31010], "the same client, from the same source ports"
+    assert ports["tcp-new", 31000] == ports["tcp-new", 31010]
+    assert sent[-1][1] == ("10.96.0.8", 80)
+    at_other, at_own = ((at, "tcp-new", Family.IPV4) for at in (At.ANOTHER_SERVICE, At.ENDPOINT_NODE))
+    assert [stage.at(at_other).pods for stage in driver.seen.stages] == [(), (), Pods.FIRST.names]
+    assert [stage.at(at_own).pods for stage in driver.seen.stages][1:] == [Pods.SECOND.names] * 2
+    services = [each["metadata"]["name"] for each in objects(OF_REUSED, Ground(RUN, "image", {}, ROLES, {})).services]
+    assert services == [driver.event.service, driver.event.another]
+
+
+OF_REUSED = [check for check in CHECKS if check.subject.event.name == "address-reused"]
+
+
+def test_an_endpoint_loses_its_node_name_and_gets_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driver = driven(monkeypatch, "endpoint-without-node", world, LOCAL)
+    named = [["nodeName" in each for each in body["endpoints"]] for _, _, body in world.requests]
+    assert named == [[True], [False], [True]]
+    assert [bool(stage.at((At.ENDPOINT_NODE, "tcp-new", Family.IPV4)).pods) for stage in driver.seen.stages] == [
+        True, False, True,
+    ]  # fmt: skip
+    assert world.now - 1000.0 < 25
 
 
 def test_a_stage_under_a_disruption_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,6 +575,29 @@ def test_no_two_events_share_a_source_port() -> None:
     assert first.keys() == {*EVENTS}
     assert len(used) == len({*used})
     assert max(used) <= LAST_PORT
+
+
+def test_two_pods_of_a_node_have_the_same_source_ports_at_the_same_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    (event,) = (each for each in EVENTS if each.name == "one-source-port")
+    asked = run.streams_of(CHECKS)[event]
+    given = run.source_ports(asked, 20000)
+    for one, other in ((At.FROM_POD, At.FROM_SECOND_POD), (At.CLUSTER_IP, At.CLUSTER_IP_FROM_SECOND_POD)):
+        kinds = [[kind for at, kind, _ in asked if at is which] for which in (one, other)]
+        assert kinds[0] == kinds[1]
+        assert (one.ports_of, other.ports_of) == (one, one)
+        assert (one.client, other.client) == (INSIDE, SECOND_INSIDE)
+        assert one.client.role is other.client.role
+    taken = [port + number for (_, kind, _), port in given.items() for number in range(max(kind.ports, 1))]
+    assert len(taken) == len({*taken}), "others share none"
+    world, sent = World(), list[tuple[str, int, float]]()
+    usual = world.send
+    world.send = lambda kind, name, target, port: (  # type: ignore
+        sent.append((kind.name, port, world.now)) or usual(kind, name, target, port)
+    )
+    pair = [(at, TCP_ONE_PORT, Family.IPV4) for at in (At.FROM_POD, At.FROM_SECOND_POD)]
+    driver = driven(monkeypatch, "one-source-port", world, pair, client=SECOND_INSIDE.name)
+    assert [each[:2] for each in sent] == [("tcp-one-port", 20000)] * 2
+    assert {when for *_, when in sent} == {driver.seen.stages[1].accepted}, "once nodes have followed the creation"
 
 
 def test_a_namesake_gets_the_pods_and_loses_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ class Stage:
 
     ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``. ``refused`` is what the
     API server said if it did not create the Service although its ports and ClusterIPs were free. ``agent`` is the pod
-    behind the control listener of another node.
+    behind the control listener of another node, ``other`` are the pods of the event's other Service.
     """
 
     words: str
@@ -37,12 +37,15 @@ class Stage:
     within: float = FIELD_LIMIT
     refused: str = ""
     agent: str = ""
+    other: tuple[str, ...] = ()
 
     def at(self, asked: Asked) -> "Stage":
         """The stage as a stream must see it: nobody serves where it is closed."""
         where, name, family = asked
         if where is At.OUT:
             return replace(self, pods=(self.agent,))
+        if where.is_another:
+            return replace(self, pods=self.other)
         shut = is_closed(self.closed, where, name.partition("-")[0], family)
         return replace(self, pods=(), is_there=False) if shut else self
 

@@ -71,8 +71,9 @@ class _Case:
 
     @property
     def required(self) -> list[InStage]:
-        """Those in which the entry can follow."""
-        return [each for each in self.stages if self.subject.at.value not in each.stage.stuck]
+        """Those that the stream sees, and in which the entry can follow."""
+        seen = self.stages[self.subject.begins :]
+        return [each for each in seen if self.subject.at.value not in each.stage.stuck]
 
     def number_of(self, each: InStage) -> int:
         """The number of a stage of the stream, from 0 on."""
@@ -320,7 +321,7 @@ def _outlived(case: _Case) -> Decision:
 
 def _no_loss(case: _Case) -> Decision:
     """From the first answers on every request is answered, as long as the Service has pods."""
-    check, first = case.check, case.stages[0]
+    check, first = case.check, case.stages[case.subject.begins]
     begun = steady(first, served(first.stage))
     if begun is None:
         return undecided(check, "it was not answered before the change", _words(case.stages))

@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterable
 
 from esipp.base.json import Json
-from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS
+from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check, checks_about, is_about
-from esipp.checks.model import OUTSIDE, Protocol, Role
-from esipp.scenarios.changing_pods import MORE_GRACE
+from esipp.checks.model import OUTSIDE, Family, Protocol, Role
+from esipp.checks.rights import DISCOVERY
+from esipp.judging.topology import Pod
+from esipp.scenarios.changing_pods import MORE_GRACE, SERVICE_LABEL
 from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
 from esipp.testbed import manifests, network_policies
 from esipp.testbed.objects import Ground, Objects
@@ -14,6 +16,9 @@ from esipp.testbed.objects import Ground, Objects
 PORT = 80
 SERVES = 45
 """Seconds for which a pod that terminates serves on: longer than a stage that some stream never shows."""
+
+MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
+"""The label that tells controllers to leave an EndpointSlice to whom it names."""
 
 TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 
@@ -23,8 +28,8 @@ def selector(run: str, pods: Pods) -> Json:
     return {RUN_LABEL: run, **{_label(each): "yes" if each is pods else None for each in Pods}}
 
 
-def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
-    """The Service of an event, as it is in the first stage."""
+def service(event: Event, run: str, protocols: Collection[Protocol], name: str = "") -> Json:
+    """The Service of an event, as it is in the first stage; with a name, the other one of that name."""
     ports = [
         {
             "name": each.value.lower(),
@@ -40,8 +45,8 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     unallocated = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
     families = manifests.first_family(event.first) if event.first else {}
     balancer = UNSERVED_CLASS if event.unserved else ""
-    return manifests.service_over(
-        event.service,
+    made = manifests.service_over(
+        name or event.service,
         run,
         pods,
         event.kind,
@@ -52,6 +57,42 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
         **unallocated,
         **families,
     )
+    if event.own_slices:
+        del made["spec"]["selector"]
+    return made
+
+
+def slices(name: str, spec: Json, run: str, pods: Collection[Pod], *, named: bool = True) -> list[Json]:
+    """The EndpointSlices of a Service without a selector: one for each family, with the addresses of these pods.
+
+    Args:
+        name: the Service.
+        spec: its ``spec``.
+        run: the run.
+        pods: its endpoints.
+        named: whether they have ``nodeName``.
+    """
+    ports = [{"name": each["name"], "protocol": each["protocol"], "port": each["targetPort"]} for each in spec["ports"]]
+    labels = {**labels_of(run), SERVICE_LABEL: name, MANAGED_BY_LABEL: "esipp"}
+    return [
+        {
+            "apiVersion": f"{DISCOVERY}/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": f"{name}-{family.lower()}", "labels": labels},
+            "addressType": family,
+            "ports": ports,
+            "endpoints": [
+                {
+                    "addresses": [pod.addresses[Family(family)]],
+                    "conditions": {"ready": True},
+                    **({"nodeName": pod.node} if named else {}),
+                }
+                for pod in pods
+                if Family(family) in pod.addresses
+            ],
+        }
+        for family in spec["ipFamilies"]
+    ]
 
 
 def policy(event: Event, run: str, name: str, peers: list[Json]) -> Json:
@@ -77,6 +118,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
     pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
     services = [service(event, ground.run, protocols[event]) for event in events]
+    services += [service(event, ground.run, protocols[event], event.another) for event in events if event.another]
     announced = frozenset(event.service for event in events if event.announced)
     clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
     return Objects(

@@ -43,7 +43,7 @@ from esipp.scenarios.service_change.evidence import (
     steady,
     wanted,
 )
-from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector
+from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector, slices
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     BESIDE,
@@ -59,6 +59,7 @@ from esipp.scenarios.service_change.subject import (
     ServiceChange,
     ServiceChangeCheck,
     again,
+    begins,
 )
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests, network_policies
@@ -163,9 +164,10 @@ class Driver:
         now = time.monotonic()
         self.seen.stages.append(self._seen(first, now, now))
         try:
-            self._start(lasting=False)
+            if self.event.own_slices:
+                self._write_slices(self.event.service, first.names)
+            self._start()
             self._wait(first)
-            self._start(lasting=True)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -198,6 +200,7 @@ class Driver:
                 raise HarnessError(f"The API server refused the Service: {rival}.", "run the check again.") from broken
             refused = str(broken)
         self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
+        self._start()
         if not refused:
             self._wait(change)
         if change.do is Do.POLICY_FOR_OTHERS:
@@ -210,6 +213,7 @@ class Driver:
         return Stage(
             change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
             stuck, sick, change.within, refused, self.testbed.agents.get(self.testbed.roles[Role.ENDPOINT_NODE], ""),
+            change.other.names,
         )  # fmt: skip
 
     def _rival(self) -> str:
@@ -240,7 +244,7 @@ class Driver:
     @property
     def _does(self) -> Mapping[Do, Callable[[Change], object]]:
         return {
-            Do.SELECT: self._update,
+            Do.SELECT: self._rewrite_slices if self.event.own_slices else self._update,
             Do.STAY: _nothing,
             Do.STAY_GONE: _nothing,
             Do.KILL: self._kill,
@@ -256,6 +260,9 @@ class Driver:
             Do.TO_LOAD_BALANCER: partial(
                 self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]
             ),
+            Do.REUSE: self._reuse,
+            Do.UNNAME: partial(self._rewrite_slices, named=False),
+            Do.NAME: self._rewrite_slices,
             Do.NAMESAKE: self._add_namesake,
             Do.NAMESAKE_LEAVES: self._empty_namesake,
             Do.ONE_FAMILY: partial(self._update, ipFamilyPolicy="SingleStack"),
@@ -392,9 +399,31 @@ class Driver:
 
     def _endpoints(self, service: str) -> set[str]:
         """The pods in the EndpointSlices of a Service."""
+        own = self.testbed.cluster.list(self._slices_path(), labelSelector=f"{SERVICE_LABEL}={service}")
+        return {each["targetRef"]["name"] for found in own for each in found.get("endpoints") or []}
+
+    # --------------------------------------------------------------------------------------------- own EndpointSlices
+    def _slices(self, service: str, pods: Iterable[str], *, named: bool = True) -> list[Json]:
+        """The EndpointSlices of a Service without a selector, with these pods."""
+        spec = self.testbed.services[service]["spec"]
+        return slices(service, spec, self.testbed.run, [self.testbed.pods[name] for name in pods], named=named)
+
+    def _write_slices(self, service: str, pods: Iterable[str]) -> None:
+        for made in self._slices(service, pods):
+            self.testbed.cluster.create(self._slices_path(), made)
+
+    def _reuse(self, change: Change) -> None:
+        """Give another Service the address of a former endpoint, as a pod has it that gets a former pod's address."""
+        self._write_slices(self.event.another, change.other.names)
+
+    def _rewrite_slices(self, change: Change, *, named: bool = True) -> None:
+        for made in self._slices(self.event.service, change.names, named=named):
+            endpoints = {"endpoints": made["endpoints"]}
+            self.testbed.cluster.patch(self._slices_path(made["metadata"]["name"]), endpoints, "merge-patch")
+
+    def _slices_path(self, name: str = "") -> str:
         path = f"/apis/{DISCOVERY}/v1/namespaces/{self.testbed.namespace}/endpointslices"
-        slices = self.testbed.cluster.list(path, labelSelector=f"{SERVICE_LABEL}={service}")
-        return {each["targetRef"]["name"] for found in slices for each in found.get("endpoints") or []}
+        return f"{path}/{name}" if name else path
 
     # ------------------------------------------------------------------------------------------ the NetworkPolicies
     def _open(self, name: str, peers: list[Json]) -> None:
@@ -472,12 +501,13 @@ class Driver:
         spec: Json = self.testbed.services[self.event.service]["spec"]
         return spec
 
-    def _start(self, *, lasting: bool) -> None:
-        """Start the streams; those that keep a connection only once nodes have followed the creation."""
-        ports = accumulate((_ports(kind) for _, kind, _ in self.asked), initial=self.first_port)
-        for port, (at, kind, family) in zip(ports, self.asked, strict=False):
-            if (kind.reuse is Reuse.LASTING) is not lasting:
+    def _start(self) -> None:
+        """Start the streams that begin with this stage."""
+        ports = source_ports(self.asked, self.first_port)
+        for at, kind, family in self.asked:
+            if begins(self.event, at, kind) != len(self.seen.stages) - 1:
                 continue
+            port = ports[at.ports_of, kind, family]
             where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
                 self.seen.obstacles[at, family] = where
@@ -495,7 +525,8 @@ class Driver:
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
-        name = self.event.service
+        name = self.event.another if at.is_another else self.event.service
+        spec = self.testbed.services[name]["spec"]
         if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
@@ -509,12 +540,12 @@ class Driver:
             own = self.testbed.pods[pod].addresses.get(family)
             return Target(own, TARGETS[protocol]) if own else f"the pod {pod} has no {family} address"
         if at.role is None:
-            address = by_family(self._spec.get("clusterIPs") or []).get(family)
+            address = by_family(spec.get("clusterIPs") or []).get(family)
             return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
         node = self.testbed.nodes[self.testbed.roles[at.role]]
         if family not in node.internal:
             return f"node {node.name} has no {family} address"
-        number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
+        number = _node_ports(spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
         own = node.internal[family]
         return Target(another(own) if at is At.NEW_ADDRESS else own, number)
 
@@ -546,6 +577,18 @@ class Driver:
 def _ports(kind: StreamKind) -> int:
     """How many source ports a stream keeps for itself."""
     return max(kind.ports, 1)
+
+
+def source_ports(
+    asked: Iterable[tuple[At, StreamKind, Family]], first: int
+) -> dict[tuple[At, StreamKind, Family], int]:
+    """The first source port of each stream, by the entry whose ports it has."""
+    made = dict[tuple[At, StreamKind, Family], int]()
+    for at, kind, family in asked:
+        if (at.ports_of, kind, family) not in made:
+            made[at.ports_of, kind, family] = first
+            first += _ports(kind)
+    return made
 
 
 def streams_of(checks: Iterable[ServiceChangeCheck]) -> dict[Event, list[tuple[At, StreamKind, Family]]]:

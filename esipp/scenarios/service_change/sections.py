@@ -35,7 +35,7 @@ def _rows(event: Stages) -> Iterator[tuple[Cell, ...]]:
         runs = [
             steady(each, wanted(each.stage, kind))
             for (at, kind, _), each in zip(event.streams, seen, strict=True)
-            if at not in each.stage.stuck
+            if at not in each.stage.stuck and each.samples  # else the stream had not begun
         ]
         lags = [max(0.0, run.since - stage.accepted) for run in runs if run]
         never = sum(run is None for run in runs)

@@ -18,7 +18,7 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.stream import StreamKind
+from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
@@ -33,6 +33,9 @@ ROUTED = Client(BEHIND_ROUTER, Vantage.OUTSIDE)
 BESIDE = Client("pod-on-endpoint-node", Vantage.POD, Role.ENDPOINT_NODE)
 """The client that dials ClusterIPs with internalTrafficPolicy Local."""
 
+SECOND_INSIDE = Client("second-pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
+"""The client next to ``INSIDE`` that has the same source ports at the same time."""
+
 
 class At(StrEnum):
     """What is dialled: the nodePort of one node, the ClusterIP, or the VIP. Only ClusterIPs are dialled by pods.
@@ -44,6 +47,10 @@ class At(StrEnum):
     node, from the source port that is the Service's nodePort.
     ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
     ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
+    ``endpoint-node-from-pod`` and ``endpoint-node-from-second-pod`` are the endpoint node's nodePort, dialled by two
+    pods of another node; ``clusterip-from-second-pod`` is the ClusterIP, dialled by the second one.
+    ``another-service`` and ``clusterip-of-another-service`` are the endpoint node's nodePort and the ClusterIP of the
+    Service that gets the address of a former endpoint.
     """
 
     ENDPOINT_NODE = "endpoint-node"
@@ -59,6 +66,11 @@ class At(StrEnum):
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
     NEW_ADDRESS = "new-address-of-endpoint-node"
+    FROM_POD = "endpoint-node-from-pod"
+    FROM_SECOND_POD = "endpoint-node-from-second-pod"
+    CLUSTER_IP_FROM_SECOND_POD = "clusterip-from-second-pod"
+    ANOTHER_SERVICE = "another-service"
+    ANOTHER_CLUSTER_IP = "clusterip-of-another-service"
     POD_IP = "pod-ip"
 
     @property
@@ -69,12 +81,29 @@ class At(StrEnum):
     @property
     def is_cluster_ip(self) -> bool:
         """Return whether a ClusterIP is dialled."""
-        return self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE)
+        of_this = self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE, At.CLUSTER_IP_FROM_SECOND_POD)
+        return of_this or self is At.ANOTHER_CLUSTER_IP
+
+    @property
+    def is_another(self) -> bool:
+        """Return whether the event's other Service is dialled."""
+        return self in (At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP)
+
+    @property
+    def ports_of(self) -> "At":
+        """Return the entry whose source ports streams to this one have, too: itself for most."""
+        others = {
+            At.FROM_SECOND_POD: At.FROM_POD,
+            At.CLUSTER_IP_FROM_SECOND_POD: At.CLUSTER_IP,
+            At.ANOTHER_SERVICE: At.ENDPOINT_NODE,
+            At.ANOTHER_CLUSTER_IP: At.CLUSTER_IP,
+        }
+        return others.get(self, self)
 
     @property
     def role(self) -> Role | None:
         """Return the node whose nodePort is dialled; None for any other address."""
-        if self in (At.SHARED_PORT, At.NEW_ADDRESS):
+        if self in (At.SHARED_PORT, At.NEW_ADDRESS, At.FROM_POD, At.FROM_SECOND_POD, At.ANOTHER_SERVICE):
             return Role.ENDPOINT_NODE
         if self is At.SMALL_MTU:
             return Role.BARE_NODE
@@ -87,6 +116,10 @@ class At(StrEnum):
             At.CLUSTER_IP: INSIDE,
             At.OUT: INSIDE,
             At.POD_IP: INSIDE,
+            At.FROM_POD: INSIDE,
+            At.FROM_SECOND_POD: SECOND_INSIDE,
+            At.CLUSTER_IP_FROM_SECOND_POD: SECOND_INSIDE,
+            At.ANOTHER_CLUSTER_IP: INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
             At.CLUSTER_IP_FROM_NODE: ON_NODE,
             At.VIP_FROM_NODE: ON_NODE,
@@ -143,6 +176,9 @@ class Do(StrEnum):
     TO_CLUSTER_IP = "becomes a ClusterIP Service"
     TO_NODE_PORT = "becomes a NodePort Service with the same nodePorts"
     TO_LOAD_BALANCER = "becomes a LoadBalancer with the same nodePorts"
+    REUSE = "stays as it is, while another Service gets the address of its former endpoint"
+    UNNAME = "has an endpoint without nodeName"
+    NAME = "has an endpoint with nodeName again"
     NAMESAKE = "stays as it is, while another Service selects its pods, too"
     NAMESAKE_LEAVES = "stays as it is, while the other Service, whose name is the beginning of its name, loses the pods"
     ONE_FAMILY = "keeps its first address family alone"
@@ -190,6 +226,7 @@ class Change:
     Args:
         do: how it begins.
         pods: those that serve.
+        other: those that serve the event's other Service.
         closed: entries and protocols at which nobody serves (``bare-node udp``), in one family or in both.
         sticky: whether each client keeps its pod.
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
@@ -212,6 +249,7 @@ class Change:
     stuck: frozenset[At] = frozenset()
     sick: frozenset[Health] = frozenset()
     within: float = FIELD_LIMIT
+    other: Pods = Pods.NONE
 
     @property
     def words(self) -> str:
@@ -293,6 +331,7 @@ class Event:
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
         node_ports: whether a LoadBalancer Service has nodePorts, too.
+        own_slices: whether the Service has no selector, and esipp writes its EndpointSlices.
         long: whether it takes so long that only ``--long`` asks it.
     """
 
@@ -306,12 +345,24 @@ class Event:
     apart: bool = False
     unserved: bool = False
     node_ports: bool = True
+    own_slices: bool = False
     long: bool = False
 
     @property
     def service(self) -> str:
         """Return the name of the Service."""
         return service_of(self.name)
+
+    @property
+    def another(self) -> str:
+        """Return the name of the other Service, which gets the address of a former endpoint; empty if there is none."""
+        return service_of(f"{self.name}-again") if self.reuses < len(self.changes) else ""
+
+    @property
+    def reuses(self) -> int:
+        """Return the number of the stage with which that Service has an endpoint; that of all stages if none does."""
+        numbers = (number for number, change in enumerate(self.changes) if change.other is not Pods.NONE)
+        return next(numbers, len(self.changes))
 
     @property
     def announced(self) -> bool:
@@ -327,6 +378,11 @@ class Event:
     def disruptions(self) -> tuple[Disruption, ...]:
         """Return what it disrupts."""
         return tuple(dict.fromkeys(change.disruption for change in self.changes if change.disruption))
+
+
+def begins(event: Event, at: At, stream: StreamKind) -> int:
+    """Return the number of the stage with which a stream begins. A lasting connection needs nodes that serve it."""
+    return event.reuses if at.is_another else int(stream.reuse is Reuse.LASTING)
 
 
 @dataclass(frozen=True)
@@ -348,6 +404,11 @@ class ServiceChange(Subject):
     def part(self) -> str:
         """Return the event."""
         return self.event.name
+
+    @property
+    def begins(self) -> int:
+        """Return the number of the stage with which the stream begins."""
+        return begins(self.event, self.at, self.stream)
 
     @property
     def streams(self) -> tuple[StreamKind, ...]:

@@ -10,11 +10,10 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.judging.topology import family_of
-from esipp.probing.traffic import FIRST_PORT, LAST_PORT
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from suites.streams import BULK, DATAGRAMS, ONE_PORT, SCTP_PORT, STORM, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions, no_check
-from tests.broken.matching import AT_THE_NODE, DROP, to_port, vips
+from tests.broken.matching import AT_THE_NODE, DROP, TAKEN, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
 from tests.broken.policy_changes import in_own_rules, set_up_run
 from tests.broken.shells import shell
@@ -146,10 +145,6 @@ def on_large_packets(
         return nodes.live(lambda _: rules)
 
     return apply
-
-
-TAKEN = ("--sport", f"{FIRST_PORT}:{LAST_PORT}")
-"""Source ports that connections on other ways have, too."""
 
 
 def losing_taken_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
