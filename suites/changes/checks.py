@@ -57,8 +57,8 @@ EXPECTED = {
 FAILS_IF = {
     Claim.SERVED: "a node does not follow a change of the Service or of its endpoints, or connection tracking still "
     "sends a flow to an address where nothing answers",
-    Claim.GONE: "a node keeps the rules of a deleted Service, or connection tracking still sends a flow to a pod that "
-    "is no longer an endpoint: data reaches whoever has that address now",
+    Claim.GONE: "a node keeps the rules of a deleted Service or port, or connection tracking still sends a flow to "
+    "what is no longer an endpoint: data reaches whoever has that address now",
     Claim.REFUSED: "a node drops requests to a Service without endpoints, so clients wait for a timeout",
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore sessionAffinity that is set on an existing Service, or forget clients at once",
@@ -95,17 +95,25 @@ TOO_LARGE = (
 OF_ENTRIES = {
     At.SMALL_MTU: TOO_LARGE,
     At.OUT: TAKEN_FOR_REQUESTS,
+    **dict.fromkeys(
+        (At.CLUSTER_IP_LATER, At.VIP_LATER),
+        "a node or a load balancer does not serve a port that a Service gets later, or connection tracking still sends "
+        "a flow from before to nobody",
+    ),
     At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
 
 
-def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
+OF_BEFORE = "the previous pod, or whoever has that pod's address then"
+
+
+def _stale(of: str, *references: Reference, before: str = "", reaches: str = OF_BEFORE) -> KnownDifference:
     return KnownDifference(
         when=(("service-proxy", "kube-proxy"),),
         covers=STALE,
         before=before,
         reason=f"kube-proxy keeps the connection tracking entries of {of}: a client that keeps its source port "
-        "still reaches the previous pod, or whoever has that pod's address then",
+        f"still reaches {reaches}",
         references=(*references, CONNTRACK),
         nature=Nature.DEFECT,
         evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new "
@@ -129,6 +137,16 @@ KNOWN = {
     **{
         (name, Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED)
         for name in ("retyped", "retyped-otherwise", "one-node-port")
+    },
+    ("target-port", Protocol.UDP): _stale(
+        "UDP flows to a pod that stays an endpoint, at another port",
+        STALE_TARGET_PORT,
+        before="1.34",
+        reaches="the previous port",
+    ),
+    **{
+        (name, Protocol.UDP): _stale("UDP flows to a port that a Service no longer has", STALE_OF_DELETED)
+        for name in ("port-changed", "port-removed")
     },
     ("vip-udp", Protocol.UDP): _stale(
         "UDP flows to a Service that has lost all its endpoints or is deleted",
@@ -231,9 +249,10 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
-    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local",
+    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "vip-port-changed",
 )  # fmt: skip
-"""Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
+"""Events whose effect the API names, but leaves to what implements it: who filters, what follows a timeout, and how
+soon a load balancer follows."""
 
 
 def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
@@ -263,6 +282,8 @@ ABOUT = {
     **dict.fromkeys(("distribution", "distribution-local"), (API_DISTRIBUTION, KEP_4444)),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (API_NODE_PORT,)),
     "one-node-port": (API_NODE_PORT,),
+    **dict.fromkeys(("port-changed", "port-removed", "vip-port-changed"), (API_PORTS,)),
+    "target-port": (API_TARGET_PORT,),
     "source-ranges": (API_RANGES,),
     **dict.fromkeys(("network-policy", "network-policy-vip"), (NETWORK_POLICIES, API_ETP)),
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
@@ -360,7 +381,7 @@ def _status(event: Event, stream: StreamKind) -> str:
 def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
     """Return the known differences of a check."""
     found = KNOWN.get((event.name, stream.protocol)) if stream in KEEPING else None
-    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
+    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name in ("proxy-sick", "target-port")
     differences = (found,) if found and concerned else ()
     keeps = stream in KEEPING and stream.protocol is Protocol.UDP
     if claim in (Claim.SERVED, Claim.GONE) and (keeps or any(change.sticky for change in event.changes)):

@@ -40,6 +40,7 @@ SILENCES = (("idle", "a minute", float(MINUTE)), ("idle-3-min", "3 min", 180.0),
 
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
+LATER = (At.CLUSTER_IP_LATER, At.VIP_LATER)
 NO_OTHER_ADDRESS = closing((At.NEW_ADDRESS,), TCP, UDP)
 CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
 OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
@@ -271,6 +272,40 @@ EVENTS = (
             Change(Do.SHARE_PORT, Pods.FIRST, closed=closing(NODE_PORTS, UDP)),
         ),
         apart=True,
+    ),
+    Event(
+        "port-changed",
+        "While the ports of a Service change from 80 to 90 and keep their nodePorts",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing(LATER, TCP, UDP)),
+            Change(Do.OTHER_PORT, Pods.FIRST, closed=closing((At.CLUSTER_IP,), TCP, UDP)),
+        ),
+    ),
+    Event(
+        "port-removed",
+        "While a Service loses its UDP port and keeps its TCP port",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.WITHOUT_UDP, Pods.FIRST, closed=closing((*NODE_PORTS, At.CLUSTER_IP), UDP)),
+        ),
+    ),
+    Event(
+        "target-port",
+        "While targetPort of a Service becomes another port of its only pod, and the first one again",
+        (
+            Change(Do.CREATE, Pods.TWO_SERVERS),
+            Change(Do.OTHER_TARGET, Pods.TWO_SERVERS),
+            Change(Do.FIRST_TARGET, Pods.TWO_SERVERS),
+        ),
+    ),
+    Event(
+        "vip-port-changed",
+        "While the port of a LoadBalancer Service changes from 80 to 90",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing(LATER, TCP)),
+            Change(Do.OTHER_PORT, Pods.FIRST, closed=NO_VIP),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
         "vip",
@@ -572,7 +607,9 @@ ENTRIES = {
     At.CLUSTER_IP: "the ClusterIP",
     At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
     At.CLUSTER_IP_FROM_NODE: "the ClusterIP, from a host process",
+    At.CLUSTER_IP_LATER: "port 90 of the ClusterIP",
     At.VIP: "the VIP",
+    At.VIP_LATER: "port 90 of the VIP",
     At.VIP_FROM_NODE: "the VIP from a node",
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
     At.OUT: "another node, from a pod",
@@ -594,6 +631,8 @@ DIALLED = {
     ),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
+    "port-changed": (*USUAL, At.CLUSTER_IP_LATER),
+    "vip-port-changed": (At.VIP, At.VIP_LATER),
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
@@ -617,6 +656,8 @@ TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 OF_ONE_PORT = ("replaced", "moved")
 """The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
 its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
+
+OF_PORTS = ("port-changed", "vip-port-changed")
 
 OF_DISTRIBUTION = ("distribution", "distribution-local")
 
@@ -697,6 +738,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has the same nodePort for TCP and UDP"
+    if at.is_later and event.name not in OF_PORTS:
+        return "the Service keeps its port"
     if at is At.OUT:
         return "another event has a Service whose nodePort exists for long enough"
     if at is At.NEW_ADDRESS:
@@ -713,7 +756,7 @@ def _why_not_there(event: Event, at: At) -> str:
         return "this Service has a ClusterIP alone: the internal policy is about nothing else"
     if event.name == "moved-local" and at is At.CLUSTER_IP:
         return "the external policy is not about ClusterIPs, and another event moves the endpoint of one"
-    if at is At.VIP:
+    if at in (At.VIP, At.VIP_LATER):
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"

@@ -89,7 +89,7 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     gone = matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("scaled-to-zero", "deleted", "retyped*")))
     gone |= matching("changes.one-node-port.*.udp-socket.*.gone", "changes.vip-udp.*.udp-socket.*.gone")
     gone |= matching("changes.proxy-stopped-deleted.*.udp-socket.*.gone")
-    gone |= matching("changes.address-added-local.*.udp-socket.*.gone")
+    gone |= matching("changes.address-added-local.*.udp-socket.*.gone", "changes.port-*.udp-socket.*.gone")
     assert those(found, Status.KNOWN) == gone
     assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
     assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
@@ -189,7 +189,9 @@ def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> N
     found = statuses(World(keeps=frozenset({"udp-socket"})), CILIUM)
     assert those(found, Status.KNOWN) >= matching("*.scaled-to-zero.*.udp-socket.*.served") != set()
     kept = matching("*.udp-socket.*.served", "*.udp-socket.*.gone")
-    kept -= matching("*.one-node-port.*", "*.moved-local.bare-node.*")  # nobody served these at first
+    kept -= matching(
+        "*.one-node-port.*", "*.moved-local.bare-node.*", "*.clusterip-at-later-port.*"
+    )  # nobody served these at first
     assert not those(found, Status.FAIL) & kept
     both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), CILIUM)
     assert those(both, Status.FAIL) >= matching(
@@ -210,6 +212,19 @@ def test_an_sctp_client_with_one_port_that_reaches_the_pod_of_before_is_a_known_
 def test_it_is_no_known_defect_if_new_sockets_reach_the_pods_of_before_too() -> None:
     found = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), KUBE_PROXY)
     assert not those(found, Status.KNOWN)
+
+
+@pytest.mark.parametrize(("version", "status"), [("v1.33.7", Status.KNOWN), ("v1.34.0", Status.FAIL)])
+def test_a_socket_that_still_reaches_the_target_port_of_before_is_known_of_some_versions(
+    version: str, status: Status
+) -> None:
+    seen = World(keeps=frozenset({"udp-socket"})).seen("target-port")
+    found = verdicts(seen, KUBE_PROXY | {"kubernetes": version}, of="target-port")
+    assert {verdict.status for name, verdict in found.items() if ".udp-socket." in name} == {status}
+    assert {verdict.status for name, verdict in found.items() if ".udp-socket." not in name} == {Status.PASS}
+    seen = World(keeps=frozenset({"udp-socket", "udp-new"})).seen("target-port")
+    found = verdicts(seen, KUBE_PROXY | {"kubernetes": version}, of="target-port")
+    assert {verdict.status for name, verdict in found.items() if ".udp-socket." in name} == {Status.FAIL}
 
 
 def test_a_later_version_does_not_have_the_defect() -> None:
@@ -295,7 +310,10 @@ def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
     for name in NAMES:
         found = statuses(World(silent=frozenset({name})))
         one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served", "*.vip-retyped.*") | SICK
-        one_stage |= matching("*.moved-local.endpoint-node.*.served")
+        one_stage |= matching(
+            "*.moved-local.endpoint-node.*.served", "*.port-removed.*.udp*", "*.port-changed.clusterip.*"
+        )
+        one_stage |= matching("*.vip-port-changed.vip.*")
         wanted = matching(*(f"*.{name}.*.{claim}" for claim in (*POSITIVE, "no-loss")))
         assert those(found, Status.FAIL) - SICK == wanted - one_stage
 

@@ -277,6 +277,39 @@ def test_an_endpoint_that_moves_goes_to_the_node_without_endpoints() -> None:
     assert nodes == {"changes-1": ROLES[Role.ENDPOINT_NODE], "changes-elsewhere": ROLES[Role.BARE_NODE]}
 
 
+def test_a_target_port_changes_to_that_of_a_second_server_in_the_same_pod() -> None:
+    asked = [check for check in CHECKS if check.subject.event.name == "target-port"]
+    (pod,) = objects(list(asked), Ground(RUN, "image", {}, ROLES, {})).pods
+    first, second = pod["spec"]["containers"]
+    assert {port["containerPort"] for port in second["ports"]} == {9080, 9081, 9082}
+    assert not {port["name"] for port in second["ports"]} & {port["name"] for port in first["ports"]}
+    assert second["readinessProbe"]["httpGet"]["port"] == 9080 != first["readinessProbe"]["httpGet"]["port"]
+    assert [each for each in second["env"] if each["name"] == "POD_NAME"] == [
+        {"name": "POD_NAME", "value": event_of("target-port").changes[1].names[0]}
+    ]
+    assert second["args"][:2] == ["--control", "off"], "both would listen at one port of the loopback interface"
+
+
+def test_a_service_that_loses_its_udp_port_has_another_one_whatever_is_asked() -> None:
+    asked = [check for check in CHECKS if check.id == "changes.port-removed.bare-node.udp-new.ipv4.gone"]
+    (made,) = objects(list(asked), Ground(RUN, "image", {}, ROLES, {})).services
+    assert [port["protocol"] for port in made["spec"]["ports"]] == ["TCP", "UDP"]
+
+
+def test_both_ports_are_dialled_and_each_stage_closes_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    later = [(at, TCP_NEW, Family.IPV4) for at in (At.CLUSTER_IP, At.CLUSTER_IP_LATER, At.VIP_LATER)]
+    driver = driven(monkeypatch, "port-changed", world, [later[1], (At.BARE_NODE, UDP_NEW, Family.IPV4)])
+    driver._start(lasting=False)
+    assert [target.port for _, target in world.dialled[:2]] == [90, 31001]
+    assert driver._target(At.VIP_LATER, Protocol.TCP, Family.IPV4) == ("192.0.2.80", 90)
+    first, second = driver.seen.stages
+    assert [first.at((at, "tcp-new", Family.IPV4)).pods for at, _, _ in later] == [Pods.FIRST.names, (), ()]
+    assert second.at((At.CLUSTER_IP, "tcp-new", Family.IPV4)).pods == ()
+    assert second.at((At.CLUSTER_IP_LATER, "tcp-new", Family.IPV4)).pods == Pods.FIRST.names
+    assert second.at((At.BARE_NODE, "udp-new", Family.IPV4)).pods == Pods.FIRST.names
+
+
 def test_a_service_with_a_cluster_ip_alone_follows_its_internal_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     asked = [(At.OWN_CLUSTER_IP, TCP_NEW, Family.IPV4)]
@@ -378,7 +411,15 @@ def test_a_vip_that_hides_the_client_is_an_obstacle(monkeypatch: pytest.MonkeyPa
     assert all("192.0.2.99" in why for why in driver.seen.obstacles.values())
 
 
+def ports_of(port: int = 80, targets: tuple[int, int] = (8081, 8082)) -> list[dict[str, Any]]:
+    return [
+        {"name": name.lower(), "protocol": name, "port": port, "targetPort": target, "nodePort": 31000 + number}
+        for number, (name, target) in enumerate(zip(("TCP", "UDP"), targets, strict=True))
+    ]
+
+
 SPECS = {
+    Do.OTHER_TARGET: {"ports": ports_of(targets=(9081, 9082))},
     Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
     Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
     Do.AFFINITY_MINUTE: {
@@ -392,6 +433,9 @@ SPECS = {
     Do.INTERNAL_CLUSTER: {"internalTrafficPolicy": "Cluster"},
     Do.PREFER_CLOSE: {"trafficDistribution": "PreferClose"},
     Do.PREFER_NONE: {"trafficDistribution": None},
+    Do.OTHER_PORT: {"ports": ports_of(port=90)},
+    Do.WITHOUT_UDP: {"ports": ports_of()[:1]},
+    Do.FIRST_TARGET: {"ports": ports_of()},
 }
 
 

@@ -7,15 +7,18 @@ from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS
 from esipp.checks.check import Check, checks_about, is_about
 from esipp.checks.model import OUTSIDE, Protocol, Role
 from esipp.scenarios.changing_pods import MORE_GRACE
-from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
+from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange, second_of
 from esipp.testbed import manifests, network_policies
 from esipp.testbed.objects import Ground, Objects
 
-PORT = 80
+PORT, LATER_PORT = 80, 90
+"""The port of a Service, and the one that some get later."""
 SERVES = 45
 """Seconds for which a pod that terminates serves on: longer than a stage that some stream never shows."""
 
 TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
+SECOND_TARGETS = {"TCP": manifests.SECOND_TARGETS["tcp"], "UDP": manifests.SECOND_TARGETS["udp"]}
+"""The same of a pod's second server, as the API names protocols."""
 
 
 def selector(run: str, pods: Pods) -> Json:
@@ -60,7 +63,7 @@ def events_of(checks: Iterable[Check]) -> list[Event]:
 def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     events = events_of(checks)
-    protocols = {event: set[Protocol]() for event in events}
+    protocols = {event: {Protocol.TCP} if event.keeps_tcp else set[Protocol]() for event in events}
     for each in checks_about(ServiceChange, checks):
         protocols[each.subject.event] |= {stream.protocol for stream in each.subject.streams}
     raw = any(Protocol.SCTP in each for each in protocols.values())
@@ -90,6 +93,8 @@ def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
     labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
     node = ground.roles[Role.BARE_NODE if name in Pods.ELSEWHERE.names else Role.ENDPOINT_NODE]
     pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw, labels=labels))
+    if name in Pods.TWO_SERVERS.names:
+        manifests.with_second_server(pod, second_of(name))
     if name in (*Pods.LEAVING.names, *Pods.LEAVING_LOCAL.names):
         arguments = pod["spec"]["containers"][0]["args"]
         arguments[arguments.index("--on-sigterm") + 1] = f"serve:{SERVES}"

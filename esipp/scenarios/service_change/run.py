@@ -43,7 +43,16 @@ from esipp.scenarios.service_change.evidence import (
     steady,
     wanted,
 )
-from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector
+from esipp.scenarios.service_change.objects import (
+    LATER_PORT,
+    PORT,
+    SECOND_TARGETS,
+    TARGETS,
+    events_of,
+    objects,
+    policy,
+    selector,
+)
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     BESIDE,
@@ -255,6 +264,12 @@ class Driver:
             Do.NAMESAKE: self._add_namesake,
             Do.NAMESAKE_LEAVES: self._empty_namesake,
             Do.SHARE_PORT: self._share_port,
+            Do.OTHER_PORT: partial(self._update, ports=[{**port, "port": LATER_PORT} for port in self._spec["ports"]]),
+            Do.WITHOUT_UDP: partial(
+                self._update, ports=[port for port in self._spec["ports"] if port["protocol"] != Protocol.UDP.value]
+            ),
+            Do.OTHER_TARGET: partial(self._update, ports=list(map(_at_second_target, self._spec["ports"]))),
+            Do.FIRST_TARGET: partial(self._update, ports=self._spec["ports"]),
             Do.INTERNAL_LOCAL: partial(self._update, internalTrafficPolicy="Local"),
             Do.INTERNAL_CLUSTER: partial(self._update, internalTrafficPolicy="Cluster"),
             Do.AFFINITY_ON: partial(self._update, sessionAffinity="ClientIP"),
@@ -484,28 +499,28 @@ class Driver:
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
-        name = self.event.service
+        name, own = self.event.service, LATER_PORT if at.is_later else PORT
         if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
-            return Target(vip, PORT) if vip else why
+            return Target(vip, own) if vip else why
         if at is At.OUT:
             node = self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]]
             port, address = self.testbed.listeners.get(node.name, {}).get(protocol), node.internal.get(family)
             return Target(address, port) if address and port else f"there is no {family} listener on {node.name}"
         if at is At.POD_IP:
             (pod,) = self.event.changes[0].names
-            own = self.testbed.pods[pod].addresses.get(family)
-            return Target(own, TARGETS[protocol]) if own else f"the pod {pod} has no {family} address"
+            ip = self.testbed.pods[pod].addresses.get(family)
+            return Target(ip, TARGETS[protocol]) if ip else f"the pod {pod} has no {family} address"
         if at.role is None:
             address = by_family(self._spec.get("clusterIPs") or []).get(family)
-            return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
+            return Target(address, own) if address else f"the Service has no {family} ClusterIP"
         node = self.testbed.nodes[self.testbed.roles[at.role]]
         if family not in node.internal:
             return f"node {node.name} has no {family} address"
         number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
-        own = node.internal[family]
-        return Target(another(own) if at is At.NEW_ADDRESS else own, number)
+        address = node.internal[family]
+        return Target(another(address) if at is At.NEW_ADDRESS else address, number)
 
     def _health(self, health: Health, node: Target) -> Target:
         port = PROXY_PORT if health is Health.PROXY else int(self._spec["healthCheckNodePort"])
@@ -568,6 +583,11 @@ def _blocks(cidrs: Collection[str]) -> list[Json]:
 def _labelled(*pods: str) -> list[Json]:
     """Peers of a NetworkPolicy: these pods. An ``ipBlock`` is for addresses outside the cluster."""
     return [{"podSelector": {"matchLabels": {manifests.POD_LABEL: pod}}} for pod in pods]
+
+
+def _at_second_target(port: Json) -> Json:
+    """A port of a Service whose target is the second server of its pods, as far as that has one."""
+    return {**port, "targetPort": SECOND_TARGETS.get(port["protocol"], port["targetPort"])}
 
 
 def _node_ports(spec: Json) -> dict[str, int]:

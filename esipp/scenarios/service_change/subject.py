@@ -42,6 +42,7 @@ class At(StrEnum):
     ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client whose answers pass a route with a
     smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod dials the control listener of another
     node, from the source port that is the Service's nodePort.
+    ``clusterip-at-later-port`` and ``vip-at-later-port`` are these addresses at the port that a Service gets later.
     ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
     ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
     """
@@ -53,9 +54,11 @@ class At(StrEnum):
     CLUSTER_IP = "clusterip"
     OWN_CLUSTER_IP = "clusterip-on-endpoint-node"
     CLUSTER_IP_FROM_NODE = "clusterip-from-bare-node"
+    CLUSTER_IP_LATER = "clusterip-at-later-port"
     SHARED_PORT = "shared-node-port"
     VIP = "vip"
     VIP_FROM_NODE = "vip-from-bare-node"
+    VIP_LATER = "vip-at-later-port"
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
     NEW_ADDRESS = "new-address-of-endpoint-node"
@@ -64,12 +67,17 @@ class At(StrEnum):
     @property
     def is_vip(self) -> bool:
         """Return whether a VIP is dialled."""
-        return self in (At.VIP, At.VIP_FROM_NODE)
+        return self in (At.VIP, At.VIP_FROM_NODE, At.VIP_LATER)
 
     @property
     def is_cluster_ip(self) -> bool:
         """Return whether a ClusterIP is dialled."""
-        return self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE)
+        return self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE, At.CLUSTER_IP_LATER)
+
+    @property
+    def is_later(self) -> bool:
+        """Return whether the port is dialled that a Service gets later."""
+        return self in (At.CLUSTER_IP_LATER, At.VIP_LATER)
 
     @property
     def role(self) -> Role | None:
@@ -85,6 +93,7 @@ class At(StrEnum):
         """Return the client that dials there."""
         others = {
             At.CLUSTER_IP: INSIDE,
+            At.CLUSTER_IP_LATER: INSIDE,
             At.OUT: INSIDE,
             At.POD_IP: INSIDE,
             At.OWN_CLUSTER_IP: BESIDE,
@@ -109,6 +118,7 @@ class Pods(StrEnum):
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
+    TWO_SERVERS = "two-servers"
     GUARDED = "guarded"
     GUARDED_VIP = "guarded-vip"
 
@@ -146,6 +156,10 @@ class Do(StrEnum):
     NAMESAKE = "stays as it is, while another Service selects its pods, too"
     NAMESAKE_LEAVES = "stays as it is, while the other Service, whose name is the beginning of its name, loses the pods"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
+    OTHER_PORT = "has its ports at another number"
+    WITHOUT_UDP = "loses its UDP port"
+    OTHER_TARGET = "has another port of its pods as target"
+    FIRST_TARGET = "has the first port of its pods as target again"
     INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
     INTERNAL_CLUSTER = "gets internalTrafficPolicy Cluster"
     AFFINITY_ON = "gets the affinity ClientIP"
@@ -224,7 +238,8 @@ class Change:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the pods that serve."""
-        return tuple(map(again, self.pods.names)) if self.do is Do.START else self.pods.names
+        named = {Do.START: again, Do.OTHER_TARGET: second_of}.get(self.do)
+        return tuple(map(named, self.pods.names)) if named else self.pods.names
 
 
 AFFINITY_SECONDS = 2
@@ -246,6 +261,11 @@ def service_of(event: str) -> str:
 def again(pod: str) -> str:
     """Return the name of the pod that is created in place of a killed one."""
     return f"{pod}-again"
+
+
+def second_of(pod: str) -> str:
+    """Return what the second server of a pod calls itself."""
+    return f"{pod}-second"
 
 
 def closing(entries: Iterable[At], *protocols: Protocol) -> frozenset[str]:
@@ -314,6 +334,11 @@ class Event:
     def guarded(self) -> bool:
         """Return whether a NetworkPolicy selects its pod."""
         return any(change.do is Do.POLICY_FOR_OTHERS for change in self.changes)
+
+    @property
+    def keeps_tcp(self) -> bool:
+        """Return whether it needs a TCP port, whatever is asked: a Service without ports is not allowed."""
+        return any(change.do is Do.WITHOUT_UDP for change in self.changes)
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:
