@@ -67,6 +67,11 @@ class Numbers:
         return self.base + {None: 6, TrafficPolicy.CLUSTER: 7, TrafficPolicy.LOCAL: 8}[policy]
 
     @property
+    def balanced_external(self) -> int:
+        """The Service port of a LoadBalancer Service with an externalIP."""
+        return self.base + 5
+
+    @property
     def agent_sctp(self) -> int:
         """The SCTP port of agents; a raw socket does not occupy it."""
         return self.base + 9

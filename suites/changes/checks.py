@@ -250,6 +250,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
     "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "vip-port-changed",
+    "external-ip",
 )  # fmt: skip
 """Events whose effect the API names, but leaves to what implements it: who filters, what follows a timeout, and how
 soon a load balancer follows."""
@@ -284,6 +285,7 @@ ABOUT = {
     "one-node-port": (API_NODE_PORT,),
     **dict.fromkeys(("port-changed", "port-removed", "vip-port-changed"), (API_PORTS,)),
     "target-port": (API_TARGET_PORT,),
+    "external-ip": (API_EXTERNAL_IPS,),
     "source-ranges": (API_RANGES,),
     **dict.fromkeys(("network-policy", "network-policy-vip"), (NETWORK_POLICIES, API_ETP)),
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
@@ -405,6 +407,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
     others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
     others += ("network-policies",) if event.guarded else ()
+    others += ("external-ips",) if event.external_ip else ()
     others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",

@@ -308,6 +308,19 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
     ),
     Event(
+        "external-ip",
+        "While a LoadBalancer Service with an externalIP has its only endpoint replaced, loses the externalIP, and "
+        "gets it again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND),
+            Change(Do.NO_EXTERNAL_IP, Pods.SECOND, closed=closing((At.EXTERNAL_IP,), TCP)),
+            Change(Do.EXTERNAL_IP_AGAIN, Pods.SECOND),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external_ip=True,
+    ),
+    Event(
         "vip",
         "While a LoadBalancer Service loses all its endpoints, gets another one, and is deleted",
         (
@@ -610,6 +623,7 @@ ENTRIES = {
     At.CLUSTER_IP_LATER: "port 90 of the ClusterIP",
     At.VIP: "the VIP",
     At.VIP_LATER: "port 90 of the VIP",
+    At.EXTERNAL_IP: "the externalIP, an address of a node without local endpoints",
     At.VIP_FROM_NODE: "the VIP from a node",
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
     At.OUT: "another node, from a pod",
@@ -633,6 +647,7 @@ DIALLED = {
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
     "port-changed": (*USUAL, At.CLUSTER_IP_LATER),
     "vip-port-changed": (At.VIP, At.VIP_LATER),
+    "external-ip": (At.VIP, At.EXTERNAL_IP),
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
@@ -738,6 +753,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has the same nodePort for TCP and UDP"
+    if at is At.EXTERNAL_IP:
+        return "only one event has a Service with an externalIP"
     if at.is_later and event.name not in OF_PORTS:
         return "the Service keeps its port"
     if at is At.OUT:

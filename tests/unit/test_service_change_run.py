@@ -13,7 +13,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Family, Protocol, Role
+from esipp.checks.model import Backends, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
@@ -184,7 +184,7 @@ def driven(
     performed: bool = True,
 ) -> Driver:
     event = event_of(name)
-    created = service(event, RUN, (Protocol.TCP, Protocol.UDP))
+    created = service(event, RUN, (Protocol.TCP, Protocol.UDP), ["192.0.2.11"])
     created["spec"] |= {
         "clusterIP": "10.96.0.7",
         "clusterIPs": ["10.96.0.7"],
@@ -436,6 +436,7 @@ SPECS = {
     Do.OTHER_PORT: {"ports": ports_of(port=90)},
     Do.WITHOUT_UDP: {"ports": ports_of()[:1]},
     Do.FIRST_TARGET: {"ports": ports_of()},
+    Do.NO_EXTERNAL_IP: {"externalIPs": None},
 }
 
 
@@ -462,6 +463,28 @@ def test_what_each_change_of_a_service_asks_for(monkeypatch: pytest.MonkeyPatch)
     ranges = world.requests[-1][2]["spec"]["loadBalancerSourceRanges"]
     assert (len(ranges), ranges[-1]) == (101, "203.0.113.5/32")
     assert {*driver._does} == {*Do} - {Do.CREATE}
+
+
+def test_a_load_balancer_s_external_ip_is_the_bare_node_s_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [check for check in CHECKS if check.subject.event.name == "external-ip"]
+    found = topology()
+    (made,) = objects(list(asked), Ground(RUN, "image", found.nodes, ROLES, {})).services
+    bare = found.nodes[ROLES[Role.BARE_NODE]].internal
+    assert (made["spec"]["type"], made["spec"]["externalIPs"]) == ("LoadBalancer", [*bare.values()])
+    own = made["spec"]["ports"][0]["port"]
+    numbers = manifests.Numbers.of(RUN)
+    others = {*map(numbers.external, (None, *TrafficPolicy)), numbers.agent_sctp}
+    assert own not in others | {*numbers.backend(Backends.HOST_NETWORK).values()}, "others have these ports there"
+
+    world = World()
+    driver = driven(monkeypatch, "external-ip", world, [(at, TCP_NEW, Family.IPV4) for at in (At.VIP, At.EXTERNAL_IP)])
+    assert [target.port for _, target in world.dialled] == [own, own]
+    assert world.dialled[1][1].host == bare[Family.IPV4]
+    given = [body["spec"].get("externalIPs") for _, _, body in world.requests]
+    assert given == [None, None, ["192.0.2.11"]]
+    closed = [stage.at((At.EXTERNAL_IP, "tcp-new", Family.IPV4)).pods for stage in driver.seen.stages]
+    assert closed == [Pods.FIRST.names, Pods.SECOND.names, (), Pods.SECOND.names]
+    assert all(stage.at((At.VIP, "tcp-new", Family.IPV4)).pods for stage in driver.seen.stages)
 
 
 def test_no_two_events_share_a_source_port() -> None:

@@ -1,6 +1,6 @@
 """Testbed objects of this scenario: a Service for each event, and the pods that all of them share."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS
@@ -26,13 +26,14 @@ def selector(run: str, pods: Pods) -> Json:
     return {RUN_LABEL: run, **{_label(each): "yes" if each is pods else None for each in Pods}}
 
 
-def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
-    """The Service of an event, as it is in the first stage."""
+def service(event: Event, run: str, protocols: Collection[Protocol], external: Sequence[str] = ()) -> Json:
+    """The Service of an event, as it is in the first stage. ``external`` are the addresses for an externalIP."""
+    first = manifests.Numbers.of(run).balanced_external if event.external_ip else PORT
     ports = [
         {
             "name": each.value.lower(),
             "protocol": each.value,
-            "port": PORT + (number if event.apart else 0),
+            "port": first + (number if event.apart else 0),
             "targetPort": target,
         }
         for number, (each, target) in enumerate(TARGETS.items())
@@ -40,10 +41,11 @@ def service(event: Event, run: str, protocols: Collection[Protocol]) -> Json:
     ]
     pods = {key: value for key, value in selector(run, event.changes[0].pods).items() if value}
     internal = {"internalTrafficPolicy": event.internal.value} if event.internal else {}
-    unallocated = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
+    more: Json = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
+    more |= {"externalIPs": list(external)} if event.external_ip else {}
     balancer = UNSERVED_CLASS if event.unserved else ""
     return manifests.service_over(
-        event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **unallocated
+        event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **more
     )
 
 
@@ -69,7 +71,10 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     raw = any(Protocol.SCTP in each for each in protocols.values())
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
     pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
-    services = [service(event, ground.run, protocols[event]) for event in events]
+    services = [
+        service(event, ground.run, protocols[event], _addresses(ground) if event.external_ip else ())
+        for event in events
+    ]
     announced = frozenset(event.service for event in events if event.announced)
     clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
     return Objects(
@@ -79,6 +84,11 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
         frozenset({OUTSIDE, INSIDE, *clients}),
         raw=frozenset({OUTSIDE.name} if raw else ()),
     )
+
+
+def _addresses(ground: Ground) -> list[str]:
+    """The addresses of the bare node: every cluster routes them, as the nodes' own."""
+    return list(ground.nodes[ground.roles[Role.BARE_NODE]].internal.values())
 
 
 CHANGES_LABEL = "esipp.dev/changes-"

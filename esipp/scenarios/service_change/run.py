@@ -264,6 +264,8 @@ class Driver:
             Do.NAMESAKE: self._add_namesake,
             Do.NAMESAKE_LEAVES: self._empty_namesake,
             Do.SHARE_PORT: self._share_port,
+            Do.NO_EXTERNAL_IP: partial(self._update, externalIPs=None),
+            Do.EXTERNAL_IP_AGAIN: partial(self._update, externalIPs=self._spec.get("externalIPs")),
             Do.OTHER_PORT: partial(self._update, ports=[{**port, "port": LATER_PORT} for port in self._spec["ports"]]),
             Do.WITHOUT_UDP: partial(
                 self._update, ports=[port for port in self._spec["ports"] if port["protocol"] != Protocol.UDP.value]
@@ -499,7 +501,8 @@ class Driver:
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
-        name, own = self.event.service, LATER_PORT if at.is_later else PORT
+        name = self.event.service
+        own = LATER_PORT if at.is_later else _numbers(self._spec, "port").get(protocol.value, PORT)
         if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
@@ -518,8 +521,10 @@ class Driver:
         node = self.testbed.nodes[self.testbed.roles[at.role]]
         if family not in node.internal:
             return f"node {node.name} has no {family} address"
-        number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
         address = node.internal[family]
+        if at is At.EXTERNAL_IP:
+            return Target(address, own)
+        number = _node_ports(self._spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
         return Target(another(address) if at is At.NEW_ADDRESS else address, number)
 
     def _health(self, health: Health, node: Target) -> Target:
@@ -591,7 +596,12 @@ def _at_second_target(port: Json) -> Json:
 
 
 def _node_ports(spec: Json) -> dict[str, int]:
-    return {port["protocol"]: int(port["nodePort"]) for port in spec["ports"]}
+    return _numbers(spec, "nodePort")
+
+
+def _numbers(spec: Json, key: str) -> dict[str, int]:
+    """Numbers of a Service's ports, by protocol."""
+    return {port["protocol"]: int(port[key]) for port in spec["ports"]}
 
 
 def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str, str, Family], Stream]:

@@ -43,6 +43,7 @@ class At(StrEnum):
     smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod dials the control listener of another
     node, from the source port that is the Service's nodePort.
     ``clusterip-at-later-port`` and ``vip-at-later-port`` are these addresses at the port that a Service gets later.
+    ``external-ip`` is the externalIP of a LoadBalancer Service: an address of the bare node.
     ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
     ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
     """
@@ -59,6 +60,7 @@ class At(StrEnum):
     VIP = "vip"
     VIP_FROM_NODE = "vip-from-bare-node"
     VIP_LATER = "vip-at-later-port"
+    EXTERNAL_IP = "external-ip"
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
     NEW_ADDRESS = "new-address-of-endpoint-node"
@@ -81,10 +83,10 @@ class At(StrEnum):
 
     @property
     def role(self) -> Role | None:
-        """Return the node whose nodePort is dialled; None for any other address."""
+        """Return the node whose nodePort or address is dialled; None for any other address."""
         if self in (At.SHARED_PORT, At.NEW_ADDRESS):
             return Role.ENDPOINT_NODE
-        if self is At.SMALL_MTU:
+        if self in (At.SMALL_MTU, At.EXTERNAL_IP):
             return Role.BARE_NODE
         return None if self.is_vip or self.is_cluster_ip or self in (At.OUT, At.POD_IP) else Role(self.value)
 
@@ -158,6 +160,8 @@ class Do(StrEnum):
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
     OTHER_PORT = "has its ports at another number"
     WITHOUT_UDP = "loses its UDP port"
+    NO_EXTERNAL_IP = "loses its externalIP"
+    EXTERNAL_IP_AGAIN = "gets its externalIP again"
     OTHER_TARGET = "has another port of its pods as target"
     FIRST_TARGET = "has the first port of its pods as target again"
     INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
@@ -306,6 +310,7 @@ class Event:
             nodePort.
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
         node_ports: whether a LoadBalancer Service has nodePorts, too.
+        external_ip: whether it has an externalIP, too: an address of the bare node.
         long: whether it takes so long that only ``--long`` asks it.
     """
 
@@ -318,6 +323,7 @@ class Event:
     apart: bool = False
     unserved: bool = False
     node_ports: bool = True
+    external_ip: bool = False
     long: bool = False
 
     @property
