@@ -33,6 +33,7 @@ from suites.changes.events import (
     MORE_NODES,
     STREAMS,
     TCP_NEW,
+    UDP_IDLE,
     why_not,
 )
 from suites.needs import needs
@@ -52,6 +53,7 @@ EXPECTED = {
     Claim.NO_LOSS: "no request is lost",
     Claim.LIVES: "the same pod answers on the same connection",
     Claim.STATUS: "200",
+    Claim.FORGOTTEN: "no answer after the silence",
 }
 
 FAILS_IF = {
@@ -68,6 +70,8 @@ FAILS_IF = {
     "its controller, the API server or another Node object is away, or a node loses requests while it has another "
     "address",
     Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
+    Claim.FORGOTTEN: "a node still sends a flow of a Service that is gone to its pod, although connection tracking has "
+    "had the time to forget the flow",
     Claim.STATUS: "a health check says 200 while it must say 503, so load balancers send requests to the node; or a "
     "healthy node does not say 200",
 }
@@ -221,6 +225,9 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     if stream in HEALTH_CHECKS or stream in IDLE:
         yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
+    if stream is UDP_IDLE:
+        yield Claim.FORGOTTEN
+        return
     if at is At.NEW_ADDRESS:
         yield Claim.SERVED
         return
@@ -312,6 +319,8 @@ def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[
         return (VIRTUAL_IPS, RFC_1191, RFC_8201)
     if claim is Claim.LIVES:
         return (CONNTRACK, RFC_9293)
+    if claim is Claim.FORGOTTEN:
+        return (VIRTUAL_IPS, CONNTRACK_SYSCTL)
     general = (VIRTUAL_IPS, API_SELECTOR) if stream.is_fresh else (VIRTUAL_IPS, E2E_CONNTRACK)
     return (*ABOUT.get(event.name, ()), *general)
 
@@ -350,6 +359,7 @@ def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
         Claim.NO_LOSS: "No request is lost as long as the Service has endpoints.",
         Claim.STICKY: f"{followed}, only one of several pods answers under sessionAffinity ClientIP.",
         Claim.LIVES: "The same pod answers both.",
+        Claim.FORGOTTEN: "Nobody answers the second one.",
         Claim.OUTLIVED: "Several pods answer: each affinity times out.",
     }[claim]
 

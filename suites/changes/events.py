@@ -38,6 +38,9 @@ SILENCES = (("idle", "a minute", float(MINUTE)), ("idle-3-min", "3 min", 180.0),
 """Events in which a connection is idle, and for how many seconds. A service proxy once forgot connections of pods after
 131 s; IPVS does after 15 min by default."""
 
+EXPIRED = 150.0
+"""Seconds after which Linux has forgotten a UDP flow without packets: 120, or 30 if it has seen only a few."""
+
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
 LATER = (At.CLUSTER_IP_LATER, At.VIP_LATER)
@@ -119,6 +122,16 @@ EVENTS = (
             Change(Do.DELETE),
             Change(Do.CREATE_AGAIN, Pods.SECOND),
         ),
+    ),
+    Event(
+        "freed",
+        "While a Service is deleted and nobody gets its nodePorts and ClusterIPs for minutes",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST),
+            Change(Do.DELETE, lasts=EXPIRED + 4.0),
+        ),
+        long=True,
     ),
     Event(
         "finalizer",
@@ -570,6 +583,11 @@ SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW,
 
 TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
 
+UDP_IDLE = replace(
+    streams.UDP_SOCKET, name="udp-idle", sent=f"two datagrams from one socket, {EXPIRED:.0f} s apart", every=EXPIRED,
+    count=2,
+)  # fmt: skip
+
 HEALTH_CHECKS = tuple(
     StreamKind(
         name=health.value, sent=f"a request every 500 ms for {asked}", protocol=TCP, reuse=Reuse.NEW, every=0.5,
@@ -597,7 +615,7 @@ IDLE = {
 
 STREAMS = (
     TCP_NEW, TCP_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT, TCP_RARE, *IDLE,
-    *HEALTH_CHECKS,
+    UDP_IDLE, *HEALTH_CHECKS,
 )  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
@@ -639,7 +657,7 @@ DIALLED = {
     "replaced": (*USUAL, At.CLUSTER_IP_FROM_NODE, At.SMALL_MTU, At.OUT),
     "moved": (*USUAL, At.CLUSTER_IP_FROM_NODE),
     "deleted": (*USUAL, *MORE_NODES),
-    "taken-over": (*USUAL, *MORE_NODES),
+    **dict.fromkeys(("taken-over", "freed"), (*USUAL, *MORE_NODES)),
     **dict.fromkeys(
         ("terminating-local", "replaced-local", "distribution-local"), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
     ),
@@ -668,9 +686,10 @@ DIALLED = {
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events of the datagrams that pods do not answer."""
 
-OF_ONE_PORT = ("replaced", "moved")
-"""The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
-its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
+OF_ONE_PORT = ("replaced", "moved", "freed")
+"""The events that connections from used ports see: after the last of them no Service has the address. A SYN that meets
+no rule, as while an address has no Service, marks its port in connection tracking for two minutes: from there no
+Service is reached, whatever rules come."""
 
 OF_PORTS = ("port-changed", "vip-port-changed")
 
@@ -705,6 +724,10 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
             if stream is TCP_RARE
             else "its probes come too often for the affinity to time out"
         )
+    if event.name == "freed" and stream is UDP_SOCKET:
+        return "it keeps its own entry alive: another event shows what it meets"
+    if stream is UDP_IDLE and event.name != "freed":
+        return "the address must be free for longer than the silence"
     if stream in IDLE:
         return "" if event.name == IDLE[stream] else "an event of its own is as long as the silence"
     if event.name in IDLE.values() and stream is not TCP_NEW:

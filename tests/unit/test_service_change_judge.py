@@ -15,7 +15,7 @@ from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.checks import CHECKS as ALL
-from suites.changes.events import COMPARED, ENTRIES, EVENTS, STREAMS, why_not
+from suites.changes.events import COMPARED, ENTRIES, EVENTS, EXPIRED, STREAMS, UDP_IDLE, why_not
 from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
 
 NOT_PRETENDED = ("idle", "idle-3-min", "idle-16-min", "scaled-to-fifty")
@@ -27,6 +27,7 @@ CHECKS = [
     if check.subject.family is Family.IPV4
     and check.subject.event.name not in NOT_PRETENDED
     and check.subject.at.value != "out-of-its-node-port"
+    and check.subject.stream is not UDP_IDLE
 ]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 POSITIVE = ("served", "refused", "every-pod", "same-pod")
@@ -408,7 +409,7 @@ def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_i
 
 def test_connections_from_a_used_port_that_go_wrong_are_distinguished_from_new_ones() -> None:
     found = statuses(World(keeps=frozenset({"tcp-port"})))
-    assert those(found, Status.FAIL) == matching("*.tcp-port.*") != set()
+    assert those(found, Status.FAIL) == matching("*.tcp-port.*") - matching("*.freed.*.served") != set()
     lost = statuses(World(silent=frozenset({"tcp-port"})))
     assert those(lost, Status.FAIL) == matching("*.tcp-port.*.served")
 
@@ -441,6 +442,41 @@ def test_an_event_that_broke_off_or_did_not_happen_is_undecided() -> None:
     found = {name: verdict.status for name, verdict in verdicts(seen).items()}
     broken = matching("changes.replaced.*", "changes.deleted.*", "changes.taken-over.*")
     assert those(found, Status.INCONCLUSIVE) == broken
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "at", "status"),
+    [
+        ("answered", "timeout", EXPIRED, Status.PASS),
+        ("answered", "refused", EXPIRED, Status.PASS),
+        ("answered", "answered", EXPIRED, Status.FAIL),
+        ("answered", "error", EXPIRED, Status.ERROR),
+        ("answered", "timeout", 20.0, Status.INCONCLUSIVE),
+        ("timeout", "timeout", EXPIRED, Status.INCONCLUSIVE),
+        ("answered", "", 0.0, Status.INCONCLUSIVE),
+    ],
+)
+def test_a_flow_that_is_forgotten_is_not_answered_any_more(first: str, second: str, at: float, status: Status) -> None:
+    world = World(every=60.0)
+    seen = world.seen("freed")
+    check = next(each for each in ALL if each.id == "changes.freed.bare-node.udp-idle.ipv4.forgotten")
+    samples = [
+        Sample(seq, when, when + 0.002, outcome, "changes-1" if outcome == "answered" else "")
+        for seq, (when, outcome) in enumerate(((1.0, first), (1.0 + at, second)))
+        if outcome
+    ]
+    asked = (check.subject.at, check.subject.stream.name, Family.IPV4)
+    seen.events["freed"].streams[asked] = frozen(Stream("udp-idle", EXPIRED, samples))
+    assert scenario_of(check).judge(check, seen, Known({}, FEATURES)).status is status
+
+
+def test_a_busy_machine_leaves_the_second_datagram_undecided() -> None:
+    seen = World(every=60.0, busy=40.0).seen("freed")
+    check = next(each for each in ALL if each.id == "changes.freed.bare-node.udp-idle.ipv4.forgotten")
+    asked = (check.subject.at, check.subject.stream.name, Family.IPV4)
+    samples = [Sample(0, 1.0, 1.1, "answered", "changes-1"), Sample(1, 151.0, 152.0, "timeout")]
+    seen.events["freed"].streams[asked] = frozen(Stream("udp-idle", EXPIRED, samples))
+    assert scenario_of(check).judge(check, seen, Known({}, FEATURES)).status is Status.INCONCLUSIVE
 
 
 def test_no_pair_of_event_and_stream_is_left_out_in_silence() -> None:

@@ -28,7 +28,16 @@ from esipp.scenarios.service_change.subject import At, Do, Pods, service_of
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
-from suites.changes.events import EVENTS, HEALTH_CHECKS, TCP_NEW, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
+from suites.changes.events import (
+    EVENTS,
+    EXPIRED,
+    HEALTH_CHECKS,
+    TCP_NEW,
+    UDP_IDLE,
+    UDP_NEW,
+    UDP_ONE_WAY,
+    UDP_SOCKET,
+)  # fmt: skip
 from tests.unit.service_change_world import event_of
 from tests.unit.world import NODE_ADDRESSES, ROLES, topology
 
@@ -290,6 +299,24 @@ def test_a_target_port_changes_to_that_of_a_second_server_in_the_same_pod() -> N
     assert second["args"][:2] == ["--control", "off"], "both would listen at one port of the loopback interface"
 
 
+def test_what_is_freed_stays_free_for_longer_than_a_flow_without_packets_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(follows=lambda name: 2.0)
+    began: dict[str, float] = {}
+    usual = world.send
+    world.send = lambda kind, name, target, port: (  # type: ignore[method-assign]
+        began.setdefault(kind.name, world.now) and usual(kind, name, target, port)
+    )
+    asked = [(At.BARE_NODE, kind, Family.IPV4) for kind in (UDP_NEW, UDP_IDLE)]
+    driver = driven(monkeypatch, "freed", world, asked)
+    before, gone = driver.seen.stages[1:]
+    assert began["udp-new"] < began["udp-idle"] <= before.accepted, "its first datagram must reach a pod"
+    assert driver.seen.end - began["udp-idle"] > EXPIRED + UDP_IDLE.timeout
+    assert not gone.is_there
+    assert gone.accepted - before.accepted < 10.0, "nobody waits for a stream of two datagrams"
+
+
 def test_a_service_that_loses_its_udp_port_has_another_one_whatever_is_asked() -> None:
     asked = [check for check in CHECKS if check.id == "changes.port-removed.bare-node.udp-new.ipv4.gone"]
     (made,) = objects(list(asked), Ground(RUN, "image", {}, ROLES, {})).services
@@ -300,7 +327,7 @@ def test_both_ports_are_dialled_and_each_stage_closes_the_other(monkeypatch: pyt
     world = World()
     later = [(at, TCP_NEW, Family.IPV4) for at in (At.CLUSTER_IP, At.CLUSTER_IP_LATER, At.VIP_LATER)]
     driver = driven(monkeypatch, "port-changed", world, [later[1], (At.BARE_NODE, UDP_NEW, Family.IPV4)])
-    driver._start(lasting=False)
+    driver._start(few=False)
     assert [target.port for _, target in world.dialled[:2]] == [90, 31001]
     assert driver._target(At.VIP_LATER, Protocol.TCP, Family.IPV4) == ("192.0.2.80", 90)
     first, second = driver.seen.stages

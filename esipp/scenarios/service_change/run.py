@@ -169,9 +169,9 @@ class Driver:
         now = time.monotonic()
         self.seen.stages.append(self._seen(first, now, now))
         try:
-            self._start(lasting=False)
+            self._start(few=False)
             self._wait(first)
-            self._start(lasting=True)
+            self._start(few=True)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -478,11 +478,11 @@ class Driver:
         spec: Json = self.testbed.services[self.event.service]["spec"]
         return spec
 
-    def _start(self, *, lasting: bool) -> None:
-        """Start the streams; those that keep a connection only once nodes have followed the creation."""
+    def _start(self, *, few: bool) -> None:
+        """Start the streams; those of few probes only once nodes have followed the creation."""
         ports = accumulate((_ports(kind) for _, kind, _ in self.asked), initial=self.first_port)
         for port, (at, kind, family) in zip(ports, self.asked, strict=False):
-            if (kind.reuse is Reuse.LASTING) is not lasting:
+            if bool(kind.count) is not few:
                 continue
             where = self._target(at, kind.protocol, family)
             if isinstance(where, str):
@@ -496,7 +496,7 @@ class Driver:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(off_beat(kind, name), name, where, port)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING):
+            if kind.reuse is not Reuse.ONE_WAY and not kind.count:
                 self._shown[at, kind.name, family] = kind
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:

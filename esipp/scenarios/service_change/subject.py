@@ -294,6 +294,7 @@ class Claim(StrEnum):
     NO_LOSS = "no-loss"
     STATUS = "status"
     LIVES = "lives"
+    FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True)
