@@ -334,6 +334,16 @@ EVENTS = (
         external_ip=True,
     ),
     Event(
+        "freed-vip",
+        "While a LoadBalancer Service is deleted and nobody gets its VIP for minutes",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.DELETE, lasts=EXPIRED),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        long=True,
+    ),
+    Event(
         "vip",
         "While a LoadBalancer Service loses all its endpoints, gets another one, and is deleted",
         (
@@ -679,7 +689,9 @@ DIALLED = {
     **dict.fromkeys(("unwanted-node", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
     "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
-    **dict.fromkeys(("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
+    **dict.fromkeys(
+        ("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped", "freed-vip"), (At.VIP,)
+    ),
 }
 """What is dialled in an event, if not the usual entries."""
 
@@ -692,6 +704,8 @@ no rule, as while an address has no Service, marks its port in connection tracki
 Service is reached, whatever rules come."""
 
 OF_PORTS = ("port-changed", "vip-port-changed")
+
+OF_FREED = ("freed", "freed-vip")
 
 OF_DISTRIBUTION = ("distribution", "distribution-local")
 
@@ -726,7 +740,7 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         )
     if event.name == "freed" and stream is UDP_SOCKET:
         return "it keeps its own entry alive: another event shows what it meets"
-    if stream is UDP_IDLE and event.name != "freed":
+    if stream is UDP_IDLE and event.name not in OF_FREED:
         return "the address must be free for longer than the silence"
     if stream in IDLE:
         return "" if event.name == IDLE[stream] else "an event of its own is as long as the silence"
