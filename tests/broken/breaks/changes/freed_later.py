@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
 from esipp.base.json import Json
+from esipp.checks.model import Family
 from esipp.checks.stream import Reuse
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, service_of
@@ -12,10 +13,10 @@ from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import AT_NODES, at_node_ports, at_ports_of, lives_on, of_stream
 from tests.broken.breaks.changes.not_followed import Make, once
 from tests.broken.forwarding import handed_on
-from tests.broken.matching import AT_THE_NODE, hands_to, to_port
+from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
-EVENT = "freed"
+EVENT, VIP_EVENT = "freed", "freed-vip"
 RUN = RunOptions(("changes",), (f"changes.{EVENT}.", "changes.taken-over."), options=("--long",))
 
 EVER_SEEN = (
@@ -24,28 +25,31 @@ EVER_SEEN = (
 )
 """Flows from an address and port that had another one in this run, however long ago."""
 
+LEASE = 240
+"""Seconds for which the node keeps the VIPs at most: longer than the event lasts from then on."""
+
 FREED_NODES = (*AT_NODES, At.OTHER_NODE, At.CONTROL_PLANE)
 
 
-def gone_for(seconds: float) -> Callable[[Json], bool]:
-    """A test whether the list of Services has not had the event's for so long."""
+def gone_for(event: str, seconds: float) -> Callable[[Json], bool]:
+    """A test whether the list of Services has not had an event's for so long."""
     missed: list[float] = []
 
     def changed(services: Json) -> bool:
-        if all(each["metadata"]["name"] != service_of(EVENT) for each in services["items"]):
+        if all(each["metadata"]["name"] != service_of(event) for each in services["items"]):
             missed.append(time.monotonic())
         return bool(missed) and missed[-1] - missed[0] >= seconds
 
     return changed
 
 
-def after(seconds: float, make: Make) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    """Rules, made from the Service as it was, so many seconds after it is gone."""
+def after(seconds: float, make: Make, event: str = EVENT) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """Rules, made from an event's Service as it was, so many seconds after it is gone."""
 
     def made(nodes: Nodes, live: Live, _: Json) -> Iterator[Rule]:
-        yield from make(nodes, live, live.service(service_of(EVENT)))
+        yield from make(nodes, live, live.service(service_of(event)))
 
-    return lambda nodes: once(EVENT, gone_for(seconds), made, watched="")(nodes)
+    return lambda nodes: once(event, gone_for(event, seconds), made, watched="")(nodes)
 
 
 def served_over_tcp(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
@@ -63,7 +67,51 @@ def never_forgets(port: dict[str, int], address: str, target: int, nodes: Nodes)
     yield from others
 
 
+@contextmanager
+def vip_comes_back(nodes: Nodes) -> Iterator[Placed]:
+    """A node has the VIPs of a deleted Service, and serves them. It loses them by itself if nobody takes them away."""
+    taken: list[str] = []
+
+    def made(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
+        taken.extend(vips(service))
+        _addresses(nodes, "replace", taken, f"valid_lft {LEASE} preferred_lft 0")  # never a source
+        for port, address, _, target in live.targets(service):
+            for vip in (each for each in taken if family_of(each) is family_of(address)):
+                words = (*to_port(port), "--destination", vip, *hands_to(address, target))
+                yield Rule(family_of(vip), "PREROUTING", words, (nodes.bare,))
+                yield Rule(
+                    family_of(vip), "POSTROUTING", (*came_by(port, port["port"], vip), *MASQUERADE), (nodes.bare,)
+                )
+
+    try:
+        with after(60.0, made, VIP_EVENT)(nodes) as placed:
+            yield placed
+    finally:
+        _addresses(nodes, "del", taken, "|| true")
+
+
+def _addresses(nodes: Nodes, how: str, addresses: list[str], more: str) -> None:
+    """Give addresses to the node without endpoints, or take them away."""
+
+    def line(address: str) -> str:
+        length, quick = (32, "") if family_of(address) is Family.IPV4 else (128, "nodad" if how == "replace" else "")
+        return f"ip address {how} {address}/{length} dev eth0 {quick} {more}"
+
+    nodes.on_nodes(lambda node: "\n".join(map(line, addresses)) if node == nodes.bare else "")
+
+
 BREAKS = (
+    Break(
+        "freed-vip-comes-back-after-a-minute",
+        Group.CHANGES,
+        "a node serves the VIP of a deleted Service again, a minute after its end, and says that the VIP is its own",
+        RunOptions(("changes",), (f"changes.{VIP_EVENT}.", "changes.taken-over."), options=("--long",)),
+        vip_comes_back,
+        of_stream(VIP_EVENT, "tcp-new", claims=(Claim.GONE,)),
+        names="keeps the rules of a deleted Service",
+        at_once=False,
+        scoped=True,
+    ),
     Break(
         "freed-node-port-served-again-after-a-minute",
         Group.CHANGES,
