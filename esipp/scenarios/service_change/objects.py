@@ -102,8 +102,9 @@ def _label(pods: Pods) -> str:
 def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
     labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
     node = ground.roles[Role.BARE_NODE if name in Pods.ELSEWHERE.names else Role.ENDPOINT_NODE]
-    pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw, labels=labels))
-    if name in Pods.TWO_SERVERS.names:
+    two = name in Pods.TWO_SERVERS.names  # none of them is asked by SCTP
+    pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw and not two, labels=labels))
+    if two:
         manifests.with_second_server(pod, second_of(name))
     if name in (*Pods.LEAVING.names, *Pods.LEAVING_LOCAL.names):
         arguments = pod["spec"]["containers"][0]["args"]
