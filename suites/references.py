@@ -128,6 +128,7 @@ API_ETP = _api("spec.externalTrafficPolicy", "externalTrafficPolicy (string)")
 API_ITP = _api("spec.internalTrafficPolicy", "internalTrafficPolicy (string)")
 API_HEALTH_PORT = _api("spec.healthCheckNodePort", "healthCheckNodePort (int32)")
 API_TYPE = _api("spec.type", "type (string)")
+API_PORTS = _api("spec.ports", "ports ([]ServicePort)")
 API_NODE_PORT = _api("spec.ports.nodePort", "ports.nodePort (int32)")
 API_TARGET_PORT = _api("spec.ports.targetPort", "ports.targetPort (IntOrString)")
 API_HEADLESS = _api("spec.clusterIP: None", "clusterIP (string)")
@@ -265,6 +266,9 @@ ANSWERS_INTERCEPTED = issue(
     _CILIUM,
     44348,
     "eBPF LB service lookup intercepts conntrack reply traffic, causing source port rewriting on UDP",
+)
+STALE_TARGET_PORT = issue(
+    _KUBERNETES, 130542, "Conntrack reconciler now considers service's target port during cleanup of stale flow entries"
 )
 STALE_OF_DELETED = issue(_KUBERNETES, 141371, "clean stale conntrack for deleted UDP services")
 OLD_FORMS = (FIELDS_SINCE_1_7, ANNOTATIONS_REMOVED)

@@ -12,7 +12,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.json import Json
 from esipp.checks.model import Client, EntryKind, Path, Role, Vantage, backends_of
 from esipp.cluster.pods import HARMED, changed, harm
-from esipp.testbed.manifests import CONTAINER
+from esipp.testbed.manifests import CONTAINER, SECOND_CONTAINER
 
 NodeState = tuple[str, str, str]
 """The condition Ready of a node: status, time of the last transition, message."""
@@ -212,7 +212,7 @@ def injected(pod: Mapping[str, Any]) -> list[str]:
     """The containers of a pod that esipp did not define."""
     spec = pod["spec"]
     names = (each["name"] for part in ("initContainers", "containers") for each in spec.get(part) or ())
-    return [name for name in names if name != CONTAINER]
+    return [name for name in names if name not in (CONTAINER, SECOND_CONTAINER)]
 
 
 def doubts(paths: Iterable[Path], added: Mapping[str, list[str]], cast: Cast) -> dict[str, str]:

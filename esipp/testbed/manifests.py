@@ -1,5 +1,6 @@
 """Manifests of the testbed's objects, as plain dicts; the labels and annotations that checks set on their own."""
 
+import copy
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,11 @@ TIMED_CPU = "50m"
 HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
-CONTAINER = "echo"
-"""The name of the only container of every pod."""
+SECOND_TARGETS = {"http": 9080, "tcp": 9081, "udp": 9082}
+"""The ports of a second server in a pod."""
+
+CONTAINER, SECOND_CONTAINER = "echo", "echo-2"
+"""The name of the container of every pod, and of the second one that some have."""
 
 NO_SIDECAR = {
     "sidecar.istio.io/inject": "false",
@@ -61,6 +65,11 @@ class Numbers:
     def external(self, policy: TrafficPolicy | None) -> int:
         """The Service port for externalIPs. Services share these addresses, so each policy has its own port."""
         return self.base + {None: 6, TrafficPolicy.CLUSTER: 7, TrafficPolicy.LOCAL: 8}[policy]
+
+    @property
+    def balanced_external(self) -> int:
+        """The Service port of a LoadBalancer Service with an externalIP."""
+        return self.base + 5
 
     @property
     def agent_sctp(self) -> int:
@@ -113,6 +122,22 @@ def echo_pod(name: str, run: str, node: str, image: str, *, raw: bool, labels: M
 GATE = "esipp.dev/ready"
 
 
+def with_second_server(pod: Json, name: str) -> Json:
+    """The pod with another server, on ports of its own: by its name in answers, clients know which of them answered."""
+    second = copy.deepcopy(pod["spec"]["containers"][0])
+    second["name"] = SECOND_CONTAINER
+    second["args"] = ["--control", "off"]
+    for listener, port in SECOND_TARGETS.items():
+        second["args"] += [f"--{listener}", str(port)]
+    second["env"] = [
+        {"name": "POD_NAME", "value": name},
+        *(each for each in second["env"] if each["name"] != "POD_NAME"),
+    ]
+    _opens(second, {f"{listener}-2": port for listener, port in SECOND_TARGETS.items()}, SECOND_TARGETS["http"])
+    pod["spec"]["containers"].append(second)
+    return pod
+
+
 def timed(pod: Json) -> Json:
     """The pod with a larger share of its node's CPU, so that it answers in time."""
     pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = TIMED_CPU
@@ -161,15 +186,20 @@ def agent_pod(
 
 
 def _listens(pod: Json, ports: Mapping[str, int]) -> None:
+    _opens(pod["spec"]["containers"][0], ports, ports["http"])
+
+
+def _opens(container: Json, ports: Mapping[str, int], ready: int) -> None:
+    """The ports of a container, and ``ready``, where it says whether it serves."""
     protocols = {"udp": "UDP", "sctp": "SCTP"}
-    container = pod["spec"]["containers"][0]
     container["ports"] = [
-        {"name": name, "containerPort": port, "protocol": protocols.get(name, "TCP")} for name, port in ports.items()
+        {"name": name, "containerPort": port, "protocol": protocols.get(name.partition("-")[0], "TCP")}
+        for name, port in ports.items()
     ]
     # A short period, so that pods become ready quickly; but a backend that is busy with thousands of connections must
     # not become unready in the judged window.
     container["readinessProbe"] = {
-        "httpGet": {"path": "/readyz", "port": ports["http"]},
+        "httpGet": {"path": "/readyz", "port": ready},
         "periodSeconds": 1,
         "timeoutSeconds": 10,
         "failureThreshold": 60,

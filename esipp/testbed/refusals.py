@@ -12,7 +12,7 @@ from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.testbed.manifests import CPU, MEMORY, MOST_MEMORY, PRIVILEGED, SECURITY_LEVEL, TIMED_CPU, namespace
 
-PODS, SERVICES, BALANCERS = 110, 180, 102
+PODS, SERVICES, BALANCERS = 110, 195, 110
 """The maximum numbers of objects of a run of all checks; ``BALANCERS`` of the Services have type LoadBalancer."""
 
 EACH = (

@@ -35,6 +35,7 @@ from suites.changes.events import (
     STREAMS,
     TCP_NEW,
     TCP_ONE_PORT,
+    UDP_IDLE,
     why_not,
 )
 from suites.needs import needs
@@ -54,13 +55,14 @@ EXPECTED = {
     Claim.NO_LOSS: "no request is lost",
     Claim.LIVES: "the same pod answers on the same connection",
     Claim.STATUS: "200",
+    Claim.FORGOTTEN: "no answer after the silence",
 }
 
 FAILS_IF = {
     Claim.SERVED: "a node does not follow a change of the Service or of its endpoints, or connection tracking still "
     "sends a flow to an address where nothing answers",
-    Claim.GONE: "a node keeps the rules of a deleted Service, or connection tracking still sends a flow to a pod that "
-    "is no longer an endpoint: data reaches whoever has that address now",
+    Claim.GONE: "a node keeps the rules of a deleted Service or port, or connection tracking still sends a flow to "
+    "what is no longer an endpoint: data reaches whoever has that address now",
     Claim.REFUSED: "a node drops requests to a Service without endpoints, so clients wait for a timeout",
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore sessionAffinity that is set on an existing Service, or forget clients at once",
@@ -70,6 +72,8 @@ FAILS_IF = {
     "its controller, the API server or another Node object is away, or a node loses requests while it has another "
     "address",
     Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
+    Claim.FORGOTTEN: "a node still sends a flow of a Service that is gone to its pod, although connection tracking has "
+    "had the time to forget the flow",
     Claim.STATUS: "a health check says 200 while it must say 503, so load balancers send requests to the node; or a "
     "healthy node does not say 200",
 }
@@ -109,6 +113,11 @@ OF_ENTRIES = {
         "a node drops or misdirects flows to an endpoint whose address was the endpoint of another Service: connection "
         "tracking still has flows of that one",
     ),
+    **dict.fromkeys(
+        (At.CLUSTER_IP_LATER, At.VIP_LATER),
+        "a node or a load balancer does not serve a port that a Service gets later, or connection tracking still sends "
+        "a flow from before to nobody",
+    ),
     At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
 
@@ -119,13 +128,16 @@ MIXED_UP = (
 """What a stream detects whose source ports another pod of the node has, too."""
 
 
-def _stale(of: str, *references: Reference, before: str = "") -> KnownDifference:
+OF_BEFORE = "the previous pod, or whoever has that pod's address then"
+
+
+def _stale(of: str, *references: Reference, before: str = "", reaches: str = OF_BEFORE) -> KnownDifference:
     return KnownDifference(
         when=(("service-proxy", "kube-proxy"),),
         covers=STALE,
         before=before,
         reason=f"kube-proxy keeps the connection tracking entries of {of}: a client that keeps its source port "
-        "still reaches the previous pod, or whoever has that pod's address then",
+        f"still reaches {reaches}",
         references=(*references, CONNTRACK),
         nature=Nature.DEFECT,
         evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new "
@@ -149,6 +161,16 @@ KNOWN = {
     **{
         (name, Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED)
         for name in ("retyped", "retyped-otherwise", "one-node-port")
+    },
+    ("target-port", Protocol.UDP): _stale(
+        "UDP flows to a pod that stays an endpoint, at another port",
+        STALE_TARGET_PORT,
+        before="1.34",
+        reaches="the previous port",
+    ),
+    **{
+        (name, Protocol.UDP): _stale("UDP flows to a port that a Service no longer has", STALE_OF_DELETED)
+        for name in ("port-changed", "port-removed")
     },
     ("vip-udp", Protocol.UDP): _stale(
         "UDP flows to a Service that has lost all its endpoints or is deleted",
@@ -224,6 +246,9 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
     if stream in HEALTH_CHECKS or stream in IDLE:
         yield Claim.LIVES if stream in IDLE else Claim.STATUS
         return
+    if stream is UDP_IDLE:
+        yield Claim.FORGOTTEN
+        return
     if at is At.NEW_ADDRESS or at.is_another:
         yield Claim.SERVED
         return
@@ -256,9 +281,10 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
 DOCUMENTED = (
     "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
     "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "families", "endpoint-slices",
-    NAMELESS, "address-reused",
+    NAMELESS, "address-reused", "vip-port-changed", "external-ip",
 )  # fmt: skip
-"""Events whose effect the API names, but leaves to what implements it: who filters, and what follows a timeout."""
+"""Events whose effect the API names, but leaves to what implements it: who filters, what follows a timeout, and how
+soon a load balancer follows."""
 
 
 def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
@@ -295,6 +321,9 @@ ABOUT = {
     **dict.fromkeys(("distribution", "distribution-local"), (API_DISTRIBUTION, KEP_4444)),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (API_NODE_PORT,)),
     "one-node-port": (API_NODE_PORT,),
+    **dict.fromkeys(("port-changed", "port-removed", "vip-port-changed"), (API_PORTS,)),
+    "target-port": (API_TARGET_PORT,),
+    "external-ip": (API_EXTERNAL_IPS,),
     "source-ranges": (API_RANGES,),
     **dict.fromkeys(("network-policy", "network-policy-vip"), (NETWORK_POLICIES, API_ETP)),
     "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
@@ -321,6 +350,8 @@ def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[
         return (VIRTUAL_IPS, RFC_1191, RFC_8201)
     if claim is Claim.LIVES:
         return (CONNTRACK, RFC_9293)
+    if claim is Claim.FORGOTTEN:
+        return (VIRTUAL_IPS, CONNTRACK_SYSCTL)
     general = (VIRTUAL_IPS, API_SELECTOR) if stream.is_fresh else (VIRTUAL_IPS, E2E_CONNTRACK)
     return (*ABOUT.get(event.name, ()), *general)
 
@@ -359,6 +390,7 @@ def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
         Claim.NO_LOSS: "No request is lost as long as the Service has endpoints.",
         Claim.STICKY: f"{followed}, only one of several pods answers under sessionAffinity ClientIP.",
         Claim.LIVES: "The same pod answers both.",
+        Claim.FORGOTTEN: "Nobody answers the second one.",
         Claim.OUTLIVED: "Several pods answer: each affinity times out.",
     }[claim]
 
@@ -392,7 +424,7 @@ def _status(event: Event, stream: StreamKind) -> str:
 def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
     """Return the known differences of a check."""
     found = KNOWN.get((event.name, stream.protocol)) if stream in KEEPING else None
-    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name == "proxy-sick"
+    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name in ("proxy-sick", "target-port")
     differences = (found,) if found and concerned else ()
     keeps = stream in KEEPING and stream.protocol is Protocol.UDP
     kept = keeps and not at.is_another
@@ -418,6 +450,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
     others += ("network-policies",) if event.guarded else ()
     others += ("rights.endpoint-slices",) if event.own_slices else ()
+    others += ("external-ips",) if event.external_ip else ()
     others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     others += ("families.dual",) if event.first else ()
     return ServiceChangeCheck(

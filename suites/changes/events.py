@@ -38,8 +38,12 @@ SILENCES = (("idle", "a minute", float(MINUTE)), ("idle-3-min", "3 min", 180.0),
 """Events in which a connection is idle, and for how many seconds. A service proxy once forgot connections of pods after
 131 s; IPVS does after 15 min by default."""
 
+EXPIRED = 150.0
+"""Seconds after which Linux has forgotten a UDP flow without packets: 120, or 30 if it has seen only a few."""
+
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
+LATER = (At.CLUSTER_IP_LATER, At.VIP_LATER)
 NO_OTHER_ADDRESS = closing((At.NEW_ADDRESS,), TCP, UDP)
 CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
 OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
@@ -187,6 +191,16 @@ EVENTS = (
             Change(Do.DELETE),
             Change(Do.CREATE_AGAIN, Pods.SECOND),
         ),
+    ),
+    Event(
+        "freed",
+        "While a Service is deleted and nobody gets its nodePorts and ClusterIPs for minutes",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST),
+            Change(Do.DELETE, lasts=EXPIRED + 4.0),
+        ),
+        long=True,
     ),
     Event(
         "finalizer",
@@ -340,6 +354,63 @@ EVENTS = (
             Change(Do.SHARE_PORT, Pods.FIRST, closed=closing(NODE_PORTS, UDP)),
         ),
         apart=True,
+    ),
+    Event(
+        "port-changed",
+        "While the ports of a Service change from 80 to 90 and keep their nodePorts",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing(LATER, TCP, UDP)),
+            Change(Do.OTHER_PORT, Pods.FIRST, closed=closing((At.CLUSTER_IP,), TCP, UDP)),
+        ),
+    ),
+    Event(
+        "port-removed",
+        "While a Service loses its UDP port and keeps its TCP port",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.WITHOUT_UDP, Pods.FIRST, closed=closing((*NODE_PORTS, At.CLUSTER_IP), UDP)),
+        ),
+    ),
+    Event(
+        "target-port",
+        "While targetPort of a Service becomes another port of its only pod, and the first one again",
+        (
+            Change(Do.CREATE, Pods.TWO_SERVERS),
+            Change(Do.OTHER_TARGET, Pods.TWO_SERVERS),
+            Change(Do.FIRST_TARGET, Pods.TWO_SERVERS),
+        ),
+    ),
+    Event(
+        "vip-port-changed",
+        "While the port of a LoadBalancer Service changes from 80 to 90",
+        (
+            Change(Do.CREATE, Pods.FIRST, closed=closing(LATER, TCP)),
+            Change(Do.OTHER_PORT, Pods.FIRST, closed=NO_VIP),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "external-ip",
+        "While a LoadBalancer Service with an externalIP has its only endpoint replaced, loses the externalIP, and "
+        "gets it again",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND),
+            Change(Do.NO_EXTERNAL_IP, Pods.SECOND, closed=closing((At.EXTERNAL_IP,), TCP)),
+            Change(Do.EXTERNAL_IP_AGAIN, Pods.SECOND),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external_ip=True,
+    ),
+    Event(
+        "freed-vip",
+        "While a LoadBalancer Service is deleted and nobody gets its VIP for minutes",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.DELETE, lasts=EXPIRED),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        long=True,
     ),
     Event(
         "vip",
@@ -604,6 +675,11 @@ SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW,
 
 TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
 
+UDP_IDLE = replace(
+    streams.UDP_SOCKET, name="udp-idle", sent=f"two datagrams from one socket, {EXPIRED:.0f} s apart", every=EXPIRED,
+    count=2,
+)  # fmt: skip
+
 HEALTH_CHECKS = tuple(
     StreamKind(
         name=health.value, sent=f"a request every 500 ms for {asked}", protocol=TCP, reuse=Reuse.NEW, every=0.5,
@@ -631,7 +707,7 @@ IDLE = {
 
 STREAMS = (
     TCP_NEW, TCP_PORT, TCP_ONE_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY, SCTP_NEW,
-    SCTP_PORT, TCP_RARE, *IDLE, *HEALTH_CHECKS,
+    SCTP_PORT, TCP_RARE, *IDLE, UDP_IDLE, *HEALTH_CHECKS,
 )  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
@@ -654,7 +730,10 @@ ENTRIES = {
     At.CLUSTER_IP: "the ClusterIP",
     At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
     At.CLUSTER_IP_FROM_NODE: "the ClusterIP, from a host process",
+    At.CLUSTER_IP_LATER: "port 90 of the ClusterIP",
     At.VIP: "the VIP",
+    At.VIP_LATER: "port 90 of the VIP",
+    At.EXTERNAL_IP: "the externalIP, an address of a node without local endpoints",
     At.VIP_FROM_NODE: "the VIP from a node",
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
     At.OUT: "another node, from a pod",
@@ -679,7 +758,7 @@ DIALLED = {
     "moved": (*USUAL, At.CLUSTER_IP_FROM_NODE),
     "one-source-port": OF_TWO_PODS,
     "deleted": (*USUAL, *MORE_NODES),
-    "taken-over": (*USUAL, *MORE_NODES),
+    **dict.fromkeys(("taken-over", "freed"), (*USUAL, *MORE_NODES)),
     **dict.fromkeys(
         ("terminating-local", "replaced-local", "distribution-local", NAMELESS), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
     ),
@@ -687,6 +766,9 @@ DIALLED = {
     "address-reused": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP),
     **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
     "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
+    "port-changed": (*USUAL, At.CLUSTER_IP_LATER),
+    "vip-port-changed": (At.VIP, At.VIP_LATER),
+    "external-ip": (At.VIP, At.EXTERNAL_IP),
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
@@ -701,16 +783,23 @@ DIALLED = {
     "families": (*USUAL, *MORE_NODES),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
     "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
-    **dict.fromkeys(("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
+    **dict.fromkeys(
+        ("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped", "freed-vip"), (At.VIP,)
+    ),
 }
 """What is dialled in an event, if not the usual entries."""
 
 TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
 """The events of the datagrams that pods do not answer."""
 
-OF_ONE_PORT = ("replaced", "moved", "one-source-port", "address-reused")
-"""The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
-its port in connection tracking for two minutes: from there no Service is reached, whatever rules come."""
+OF_ONE_PORT = ("replaced", "moved", "one-source-port", "address-reused", "freed")
+"""The events that connections from used ports see: after ``freed`` no Service has the address. A SYN that meets
+no rule, as while an address has no Service, marks its port in connection tracking for two minutes: from there no
+Service is reached, whatever rules come."""
+
+OF_PORTS = ("port-changed", "vip-port-changed")
+
+OF_FREED = ("freed", "freed-vip")
 
 OF_DISTRIBUTION = ("distribution", "distribution-local")
 
@@ -748,6 +837,10 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
             if stream is TCP_RARE
             else "its probes come too often for the affinity to time out"
         )
+    if event.name == "freed" and stream is UDP_SOCKET:
+        return "it keeps its own entry alive: another event shows what it meets"
+    if stream is UDP_IDLE and event.name not in OF_FREED:
+        return "the address must be free for longer than the silence"
     if stream in IDLE:
         return "" if event.name == IDLE[stream] else "an event of its own is as long as the silence"
     if event.name in IDLE.values() and stream is not TCP_NEW:
@@ -798,6 +891,10 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
 def _why_not_there(event: Event, at: At) -> str:
     if at is At.SHARED_PORT:
         return "only one event has the same nodePort for TCP and UDP"
+    if at is At.EXTERNAL_IP:
+        return "only one event has a Service with an externalIP"
+    if at.is_later and event.name not in OF_PORTS:
+        return "the Service keeps its port"
     if at is At.OUT:
         return "another event has a Service whose nodePort exists for long enough"
     if at is At.NEW_ADDRESS:
@@ -820,7 +917,7 @@ def _why_not_there(event: Event, at: At) -> str:
         return "clients elsewhere do not share an address behind a node's"
     if event.name == "moved-local" and at is At.CLUSTER_IP:
         return "the external policy is not about ClusterIPs, and another event moves the endpoint of one"
-    if at is At.VIP:
+    if at in (At.VIP, At.VIP_LATER):
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"

@@ -36,6 +36,7 @@ def on_the_host_network(name: str) -> bool:
 def containers(pod: Json) -> list[Json]:
     assert not pod["spec"].get("initContainers")
     found: list[Json] = pod["spec"]["containers"]
+    assert len(found) == 1 + (pod["metadata"].get("name") == "changes-two-servers")
     return found
 
 
@@ -48,18 +49,18 @@ def test_of_every_pod(name: str) -> None:
     assert spec["enableServiceLinks"] is False
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not {"hostPID", "hostIPC", "volumes", "serviceAccountName", "shareProcessNamespace"} & set(spec)
-    (container,) = containers(pod)
-    security = container["securityContext"]
-    assert security["allowPrivilegeEscalation"] is False
-    assert security["readOnlyRootFilesystem"] is True
-    assert "privileged" not in security
-    assert security["capabilities"]["drop"] == ["ALL"]
-    assert "command" not in container, "the image's own entrypoint: no shell"
-    assert not {"lifecycle", "stdin", "tty", "volumeMounts", "envFrom"} & set(container)
-    resources = container["resources"]
-    assert {"cpu", "memory"} <= set(resources["requests"])
-    assert "memory" in resources["limits"]
-    assert not any("hostPort" in port for port in container.get("ports", []))
+    for container in containers(pod):
+        security = container["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["readOnlyRootFilesystem"] is True
+        assert "privileged" not in security
+        assert security["capabilities"]["drop"] == ["ALL"]
+        assert "command" not in container, "the image's own entrypoint: no shell"
+        assert not {"lifecycle", "stdin", "tty", "volumeMounts", "envFrom"} & set(container)
+        resources = container["resources"]
+        assert {"cpu", "memory"} <= set(resources["requests"])
+        assert "memory" in resources["limits"]
+        assert not any("hostPort" in port for port in container.get("ports", []))
     assert bool(spec.get("hostNetwork")) == on_the_host_network(name)
 
 
@@ -69,13 +70,12 @@ def test_without_sctp_and_packets_every_pod_is_restricted_but_for_the_host_netwo
     security = pod["spec"]["securityContext"]
     assert security["runAsNonRoot"] is True
     assert security["runAsUser"] == security["runAsGroup"] == 65532
-    (container,) = containers(pod)
-    assert container["securityContext"]["capabilities"] == DROPPED
+    assert all(container["securityContext"]["capabilities"] == DROPPED for container in containers(pod))
 
 
 def test_root_and_raw_sockets_are_for_sctp_and_packets_only() -> None:
     for name, pod in PODS.items():
-        (container,) = containers(pod)
+        container = containers(pod)[0]
         capabilities = container["securityContext"]["capabilities"]
         as_root = pod["spec"]["securityContext"]["runAsUser"] == 0
         assert as_root == (not pod["spec"]["securityContext"]["runAsNonRoot"]) == ("add" in capabilities), name
@@ -111,11 +111,12 @@ def test_a_pod_on_the_host_network_exists_only_for_checks_that_need_it() -> None
 # ------------------------------------------------------------------------------------ what is reached by the network
 def test_the_control_port_is_for_the_pod_itself() -> None:
     for name, pod in PODS.items():
-        (container,) = containers(pod)
-        if pod["spec"].get("hostNetwork"):
-            at = container["args"].index("--control")
-            assert container["args"][at + 1] == "off", name
-        assert all(port["name"] in ("http", "tcp", "udp", "sctp") for port in container.get("ports", []))
+        for number, container in enumerate(containers(pod)):
+            if pod["spec"].get("hostNetwork") or number:
+                at = container["args"].index("--control")
+                assert container["args"][at + 1] == "off", name
+            named = {port["name"].removesuffix("-2") for port in container.get("ports", [])}
+            assert named <= {"http", "tcp", "udp", "sctp"}
 
 
 def test_the_image_listens_to_nobody_who_could_have_something_run() -> None:

@@ -13,9 +13,9 @@ from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
 from esipp.judging.timeline.streams import Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
-from esipp.scenarios.service_change.subject import At, Claim, place
+from esipp.scenarios.service_change.subject import At, Claim, is_closed
 from suites.changes.checks import CHECKS as ALL
-from suites.changes.events import COMPARED, ENTRIES, EVENTS, STREAMS, why_not
+from suites.changes.events import COMPARED, ENTRIES, EVENTS, EXPIRED, STREAMS, UDP_IDLE, why_not
 from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
 
 NOT_PRETENDED = ("idle", "idle-3-min", "idle-16-min", "scaled-to-fifty")
@@ -28,6 +28,7 @@ CHECKS = [
     and check.subject.event.name not in NOT_PRETENDED
     and check.subject.at.value != "out-of-its-node-port"
     and check.level is not Level.RECORD
+    and check.subject.stream is not UDP_IDLE
 ]
 FEATURES = {name: Feature(True, "made up") for check in CHECKS for name in check.features}
 POSITIVE = ("served", "refused", "every-pod", "same-pod")
@@ -90,7 +91,7 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     gone = matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("scaled-to-zero", "deleted", "retyped*")))
     gone |= matching("changes.one-node-port.*.udp-socket.*.gone", "changes.vip-udp.*.udp-socket.*.gone")
     gone |= matching("changes.proxy-stopped-deleted.*.udp-socket.*.gone")
-    gone |= matching("changes.address-added-local.*.udp-socket.*.gone")
+    gone |= matching("changes.address-added-local.*.udp-socket.*.gone", "changes.port-*.udp-socket.*.gone")
     assert those(found, Status.KNOWN) == gone
     assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
     assert not those(statuses(world), Status.KNOWN), "it is kube-proxy's"
@@ -192,6 +193,9 @@ def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> N
     kept = matching("*.udp-socket.*.served", "*.udp-socket.*.gone")
     kept -= matching("*.one-node-port.*", "*.moved-local.bare-node.*")  # nobody served these at first
     kept -= matching("*.address-reused.*another-service.*")
+    kept -= matching(
+        "*.one-node-port.*", "*.moved-local.bare-node.*", "*.clusterip-at-later-port.*"
+    )  # nobody served these at first
     assert not those(found, Status.FAIL) & kept
     both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), CILIUM)
     assert those(both, Status.FAIL) >= matching(
@@ -212,6 +216,19 @@ def test_an_sctp_client_with_one_port_that_reaches_the_pod_of_before_is_a_known_
 def test_it_is_no_known_defect_if_new_sockets_reach_the_pods_of_before_too() -> None:
     found = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), KUBE_PROXY)
     assert not those(found, Status.KNOWN)
+
+
+@pytest.mark.parametrize(("version", "status"), [("v1.33.7", Status.KNOWN), ("v1.34.0", Status.FAIL)])
+def test_a_socket_that_still_reaches_the_target_port_of_before_is_known_of_some_versions(
+    version: str, status: Status
+) -> None:
+    seen = World(keeps=frozenset({"udp-socket"})).seen("target-port")
+    found = verdicts(seen, KUBE_PROXY | {"kubernetes": version}, of="target-port")
+    assert {verdict.status for name, verdict in found.items() if ".udp-socket." in name} == {status}
+    assert {verdict.status for name, verdict in found.items() if ".udp-socket." not in name} == {Status.PASS}
+    seen = World(keeps=frozenset({"udp-socket", "udp-new"})).seen("target-port")
+    found = verdicts(seen, KUBE_PROXY | {"kubernetes": version}, of="target-port")
+    assert {verdict.status for name, verdict in found.items() if ".udp-socket." in name} == {Status.FAIL}
 
 
 def test_a_later_version_does_not_have_the_defect() -> None:
@@ -299,6 +316,10 @@ def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
         one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served", "*.vip-retyped.*") | SICK
         one_stage |= matching("*.moved-local.endpoint-node.*.served")
         one_stage |= matching("*.tcp-one-port.*.no-loss")  # no connection was made
+        one_stage |= matching(
+            "*.moved-local.endpoint-node.*.served", "*.port-removed.*.udp*", "*.port-changed.clusterip.*"
+        )
+        one_stage |= matching("*.vip-port-changed.vip.*", "*.freed-vip.*.served")
         wanted = matching(*(f"*.{name}.*.{claim}" for claim in (*POSITIVE, "no-loss")))
         assert those(found, Status.FAIL) - SICK == wanted - one_stage
 
@@ -395,8 +416,13 @@ def test_a_service_without_a_selector_is_followed_by_the_node_names_of_its_endpo
     kept = matching("changes.endpoint-slices.*.tcp-new.*")
     assert those(late, Status.FAIL) == kept
     there = event_of("endpoint-slices").changes
-    assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[0].closed] == [At.BARE_NODE]
-    assert [at for at in (At.ENDPOINT_NODE, At.BARE_NODE) if place(at, "tcp") in there[2].closed] == [At.ENDPOINT_NODE]
+
+    def shut(stage: int) -> list[At]:
+        entries = (At.ENDPOINT_NODE, At.BARE_NODE)
+        return [at for at in entries if is_closed(there[stage].closed, at, "tcp", Family.IPV4)]
+
+    assert shut(0) == [At.BARE_NODE]
+    assert shut(2) == [At.ENDPOINT_NODE]
 
 
 def test_the_other_service_must_be_served_by_the_former_endpoint_from_its_own_stage_on() -> None:
@@ -437,7 +463,7 @@ def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_i
 def test_connections_from_a_used_port_that_go_wrong_are_distinguished_from_new_ones() -> None:
     found = statuses(World(keeps=frozenset({"tcp-port"})))
     stays = matching("*.one-source-port.*")  # the pod of before is an endpoint in all stages
-    assert those(found, Status.FAIL) == matching("*.tcp-port.*") - stays != set()
+    assert those(found, Status.FAIL) == matching("*.tcp-port.*") - stays - matching("*.freed.*.served") != set()
     lost = statuses(World(silent=frozenset({"tcp-port"})))
     assert those(lost, Status.FAIL) == matching("*.tcp-port.*.served")
 
@@ -470,6 +496,41 @@ def test_an_event_that_broke_off_or_did_not_happen_is_undecided() -> None:
     found = {name: verdict.status for name, verdict in verdicts(seen).items()}
     broken = matching("changes.replaced.*", "changes.deleted.*", "changes.taken-over.*")
     assert those(found, Status.INCONCLUSIVE) == broken
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "at", "status"),
+    [
+        ("answered", "timeout", EXPIRED, Status.PASS),
+        ("answered", "refused", EXPIRED, Status.PASS),
+        ("answered", "answered", EXPIRED, Status.FAIL),
+        ("answered", "error", EXPIRED, Status.ERROR),
+        ("answered", "timeout", 20.0, Status.INCONCLUSIVE),
+        ("timeout", "timeout", EXPIRED, Status.INCONCLUSIVE),
+        ("answered", "", 0.0, Status.INCONCLUSIVE),
+    ],
+)
+def test_a_flow_that_is_forgotten_is_not_answered_any_more(first: str, second: str, at: float, status: Status) -> None:
+    world = World(every=60.0)
+    seen = world.seen("freed")
+    check = next(each for each in ALL if each.id == "changes.freed.bare-node.udp-idle.ipv4.forgotten")
+    samples = [
+        Sample(seq, when, when + 0.002, outcome, "changes-1" if outcome == "answered" else "")
+        for seq, (when, outcome) in enumerate(((1.0, first), (1.0 + at, second)))
+        if outcome
+    ]
+    asked = (check.subject.at, check.subject.stream.name, Family.IPV4)
+    seen.events["freed"].streams[asked] = frozen(Stream("udp-idle", EXPIRED, samples))
+    assert scenario_of(check).judge(check, seen, Known({}, FEATURES)).status is status
+
+
+def test_a_busy_machine_leaves_the_second_datagram_undecided() -> None:
+    seen = World(every=60.0, busy=40.0).seen("freed")
+    check = next(each for each in ALL if each.id == "changes.freed.bare-node.udp-idle.ipv4.forgotten")
+    asked = (check.subject.at, check.subject.stream.name, Family.IPV4)
+    samples = [Sample(0, 1.0, 1.1, "answered", "changes-1"), Sample(1, 151.0, 152.0, "timeout")]
+    seen.events["freed"].streams[asked] = frozen(Stream("udp-idle", EXPIRED, samples))
+    assert scenario_of(check).judge(check, seen, Known({}, FEATURES)).status is Status.INCONCLUSIVE
 
 
 def test_no_pair_of_event_and_stream_is_left_out_in_silence() -> None:

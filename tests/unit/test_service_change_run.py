@@ -14,7 +14,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Family, Protocol, Role
+from esipp.checks.model import Backends, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
@@ -31,10 +31,12 @@ from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
 from suites.changes.events import (
     EVENTS,
+    EXPIRED,
     HEALTH_CHECKS,
     TCP_NEW,
     TCP_ONE_PORT,
     TCP_PORT,
+    UDP_IDLE,
     UDP_NEW,
     UDP_ONE_WAY,
     UDP_SOCKET,
@@ -217,7 +219,7 @@ def driven(
     performed: bool = True,
 ) -> Driver:
     event = event_of(name)
-    created = service(event, RUN, (Protocol.TCP, Protocol.UDP))
+    created = service(event, RUN, (Protocol.TCP, Protocol.UDP), external=["192.0.2.11"])
     created["spec"] |= {
         "clusterIP": "10.96.0.7",
         "clusterIPs": ["10.96.0.7"],
@@ -386,6 +388,56 @@ def test_an_endpoint_that_moves_goes_to_the_node_without_endpoints() -> None:
     assert nodes == {"changes-1": ROLES[Role.ENDPOINT_NODE], "changes-elsewhere": ROLES[Role.BARE_NODE]}
 
 
+def test_a_target_port_changes_to_that_of_a_second_server_in_the_same_pod() -> None:
+    asked = [check for check in CHECKS if check.subject.event.name == "target-port"]
+    (pod,) = objects(list(asked), Ground(RUN, "image", {}, ROLES, {})).pods
+    first, second = pod["spec"]["containers"]
+    assert {port["containerPort"] for port in second["ports"]} == {9080, 9081, 9082}
+    assert not {port["name"] for port in second["ports"]} & {port["name"] for port in first["ports"]}
+    assert second["readinessProbe"]["httpGet"]["port"] == 9080 != first["readinessProbe"]["httpGet"]["port"]
+    assert [each for each in second["env"] if each["name"] == "POD_NAME"] == [
+        {"name": "POD_NAME", "value": event_of("target-port").changes[1].names[0]}
+    ]
+    assert second["args"][:2] == ["--control", "off"], "both would listen at one port of the loopback interface"
+
+
+def test_what_is_freed_stays_free_for_longer_than_a_flow_without_packets_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(follows=lambda name: 2.0)
+    began: dict[str, float] = {}
+    usual = world.send
+    world.send = lambda kind, name, target, port: (  # type: ignore[method-assign]
+        began.setdefault(kind.name, world.now) and usual(kind, name, target, port)
+    )
+    asked = [(At.BARE_NODE, kind, Family.IPV4) for kind in (UDP_NEW, UDP_IDLE)]
+    driver = driven(monkeypatch, "freed", world, asked)
+    before, gone = driver.seen.stages[1:]
+    assert began["udp-new"] < began["udp-idle"] <= before.accepted, "its first datagram must reach a pod"
+    assert driver.seen.end - began["udp-idle"] > EXPIRED + UDP_IDLE.timeout
+    assert not gone.is_there
+    assert gone.accepted - before.accepted < 10.0, "nobody waits for a stream of two datagrams"
+
+
+def test_a_service_that_loses_its_udp_port_has_another_one_whatever_is_asked() -> None:
+    asked = [check for check in CHECKS if check.id == "changes.port-removed.bare-node.udp-new.ipv4.gone"]
+    (made,) = objects(list(asked), Ground(RUN, "image", {}, ROLES, {})).services
+    assert [port["protocol"] for port in made["spec"]["ports"]] == ["TCP", "UDP"]
+
+
+def test_both_ports_are_dialled_and_each_stage_closes_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    later = [(at, TCP_NEW, Family.IPV4) for at in (At.CLUSTER_IP, At.CLUSTER_IP_LATER, At.VIP_LATER)]
+    driver = driven(monkeypatch, "port-changed", world, [later[1], (At.BARE_NODE, UDP_NEW, Family.IPV4)])
+    assert [target.port for _, target in world.dialled[:2]] == [90, 31001]
+    assert driver._target(At.VIP_LATER, Protocol.TCP, Family.IPV4) == ("192.0.2.80", 90)
+    first, second = driver.seen.stages
+    assert [first.at((at, "tcp-new", Family.IPV4)).pods for at, _, _ in later] == [Pods.FIRST.names, (), ()]
+    assert second.at((At.CLUSTER_IP, "tcp-new", Family.IPV4)).pods == ()
+    assert second.at((At.CLUSTER_IP_LATER, "tcp-new", Family.IPV4)).pods == Pods.FIRST.names
+    assert second.at((At.BARE_NODE, "udp-new", Family.IPV4)).pods == Pods.FIRST.names
+
+
 def test_a_service_with_a_cluster_ip_alone_follows_its_internal_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     asked = [(At.OWN_CLUSTER_IP, TCP_NEW, Family.IPV4)]
@@ -521,7 +573,15 @@ def test_a_vip_that_hides_the_client_is_an_obstacle(monkeypatch: pytest.MonkeyPa
     assert all("192.0.2.99" in why for why in driver.seen.obstacles.values())
 
 
+def ports_of(port: int = 80, targets: tuple[int, int] = (8081, 8082)) -> list[dict[str, Any]]:
+    return [
+        {"name": name.lower(), "protocol": name, "port": port, "targetPort": target, "nodePort": 31000 + number}
+        for number, (name, target) in enumerate(zip(("TCP", "UDP"), targets, strict=True))
+    ]
+
+
 SPECS = {
+    Do.OTHER_TARGET: {"ports": ports_of(targets=(9081, 9082))},
     Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
     Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
     Do.AFFINITY_MINUTE: {
@@ -535,6 +595,10 @@ SPECS = {
     Do.INTERNAL_CLUSTER: {"internalTrafficPolicy": "Cluster"},
     Do.PREFER_CLOSE: {"trafficDistribution": "PreferClose"},
     Do.PREFER_NONE: {"trafficDistribution": None},
+    Do.OTHER_PORT: {"ports": ports_of(port=90)},
+    Do.WITHOUT_UDP: {"ports": ports_of()[:1]},
+    Do.FIRST_TARGET: {"ports": ports_of()},
+    Do.NO_EXTERNAL_IP: {"externalIPs": None},
 }
 
 
@@ -561,6 +625,28 @@ def test_what_each_change_of_a_service_asks_for(monkeypatch: pytest.MonkeyPatch)
     ranges = world.requests[-1][2]["spec"]["loadBalancerSourceRanges"]
     assert (len(ranges), ranges[-1]) == (101, "203.0.113.5/32")
     assert {*driver._does} == {*Do} - {Do.CREATE}
+
+
+def test_a_load_balancer_s_external_ip_is_the_bare_node_s_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [check for check in CHECKS if check.subject.event.name == "external-ip"]
+    found = topology()
+    (made,) = objects(list(asked), Ground(RUN, "image", found.nodes, ROLES, {})).services
+    bare = found.nodes[ROLES[Role.BARE_NODE]].internal
+    assert (made["spec"]["type"], made["spec"]["externalIPs"]) == ("LoadBalancer", [*bare.values()])
+    own = made["spec"]["ports"][0]["port"]
+    numbers = manifests.Numbers.of(RUN)
+    others = {*map(numbers.external, (None, *TrafficPolicy)), numbers.agent_sctp}
+    assert own not in others | {*numbers.backend(Backends.HOST_NETWORK).values()}, "others have these ports there"
+
+    world = World()
+    driver = driven(monkeypatch, "external-ip", world, [(at, TCP_NEW, Family.IPV4) for at in (At.VIP, At.EXTERNAL_IP)])
+    assert [target.port for _, target in world.dialled] == [own, own]
+    assert world.dialled[1][1].host == bare[Family.IPV4]
+    given = [body["spec"].get("externalIPs") for _, _, body in world.requests]
+    assert given == [None, None, ["192.0.2.11"]]
+    closed = [stage.at((At.EXTERNAL_IP, "tcp-new", Family.IPV4)).pods for stage in driver.seen.stages]
+    assert closed == [Pods.FIRST.names, Pods.SECOND.names, (), Pods.SECOND.names]
+    assert all(stage.at((At.VIP, "tcp-new", Family.IPV4)).pods for stage in driver.seen.stages)
 
 
 def test_no_two_events_share_a_source_port() -> None:

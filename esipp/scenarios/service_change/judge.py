@@ -104,7 +104,7 @@ FEWEST = 7
 MOSTLY = 0.95
 """The share of the planned silence for which a connection must have been idle."""
 
-ONE_IDLE = "one connection of one client"
+ONE_IDLE, ONE_SOCKET = "one connection of one client", "one socket of one client"
 
 WINDOW = 10
 """The last requests of a stage that a reason quotes."""
@@ -403,6 +403,26 @@ def _lives(case: _Case) -> Decision:
     return Decision(Status.FAIL, check.expected, observed, reason)
 
 
+def _forgotten(case: _Case) -> Decision:
+    """A datagram from a socket that was silent until all entries of its flow have expired is not answered any more."""
+    check, every, made = case.check, case.subject.stream.every, case.stream.samples
+    observed, gone_since = _words(case.stages), case.event.stages[-1].accepted
+    if not made or not made[0].answered:
+        return undecided(check, "the first datagram was not answered", observed)
+    if len(made) < 2 or made[1].started - made[0].ended < MOSTLY * every or made[1].started < gone_since:
+        return undecided(check, f"the socket was not silent for {every:.0f} s", observed)
+    first, last = made[:2]
+    if last.outcome == OURS:
+        return ours_failed(check, observed, "the prober could not send the second datagram")
+    idle = f"{last.started - first.ended:.0f} s after its first datagram"
+    if last.answered:
+        reason = f"{idle}, {last.pod} answered one from the same socket, although the Service was gone"
+        return Decision(Status.FAIL, check.expected, observed, reason)
+    if ours := case.vantage.ours(last.started, last.ended):
+        return undecided(check, ours, observed)
+    return Decision(Status.PASS, check.expected, observed, f"nobody answered {idle}", sees=ONE_SOCKET)
+
+
 def _answers(samples: Iterable[Sample]) -> Mapping[str, int]:
     return Counter(sample.pod if sample.answered else sample.outcome for sample in samples)
 
@@ -421,4 +441,5 @@ _CLAIMS: Mapping[Claim, Callable[[_Case], Decision]] = {
     Claim.NO_LOSS: _no_loss,
     Claim.STATUS: _status,
     Claim.LIVES: _lives,
+    Claim.FORGOTTEN: _forgotten,
 }

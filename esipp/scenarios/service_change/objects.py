@@ -1,6 +1,6 @@
 """Testbed objects of this scenario: a Service for each event, and the pods that all of them share."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
@@ -9,11 +9,12 @@ from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.rights import DISCOVERY
 from esipp.judging.topology import Pod
 from esipp.scenarios.changing_pods import MORE_GRACE, SERVICE_LABEL
-from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange
+from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange, second_of
 from esipp.testbed import manifests, network_policies
 from esipp.testbed.objects import Ground, Objects
 
-PORT = 80
+PORT, LATER_PORT = 80, 90
+"""The port of a Service, and the one that some get later."""
 SERVES = 45
 """Seconds for which a pod that terminates serves on: longer than a stage that some stream never shows."""
 
@@ -21,6 +22,8 @@ MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 """The label that tells controllers to leave an EndpointSlice to whom it names."""
 
 TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
+SECOND_TARGETS = {"TCP": manifests.SECOND_TARGETS["tcp"], "UDP": manifests.SECOND_TARGETS["udp"]}
+"""The same of a pod's second server, as the API names protocols."""
 
 
 def selector(run: str, pods: Pods) -> Json:
@@ -28,13 +31,19 @@ def selector(run: str, pods: Pods) -> Json:
     return {RUN_LABEL: run, **{_label(each): "yes" if each is pods else None for each in Pods}}
 
 
-def service(event: Event, run: str, protocols: Collection[Protocol], name: str = "") -> Json:
-    """The Service of an event, as it is in the first stage; with a name, the other one of that name."""
+def service(
+    event: Event, run: str, protocols: Collection[Protocol], name: str = "", external: Sequence[str] = ()
+) -> Json:
+    """The Service of an event, as it is in the first stage; with a name, the other one of that name.
+
+    ``external`` are the addresses for an externalIP.
+    """
+    first = manifests.Numbers.of(run).balanced_external if event.external_ip else PORT
     ports = [
         {
             "name": each.value.lower(),
             "protocol": each.value,
-            "port": PORT + (number if event.apart else 0),
+            "port": first + (number if event.apart else 0),
             "targetPort": target,
         }
         for number, (each, target) in enumerate(TARGETS.items())
@@ -42,20 +51,12 @@ def service(event: Event, run: str, protocols: Collection[Protocol], name: str =
     ]
     pods = {key: value for key, value in selector(run, event.changes[0].pods).items() if value}
     internal = {"internalTrafficPolicy": event.internal.value} if event.internal else {}
-    unallocated = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
-    families = manifests.first_family(event.first) if event.first else {}
+    more: Json = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
+    more |= {"externalIPs": list(external)} if event.external_ip else {}
+    more |= manifests.first_family(event.first) if event.first else {}
     balancer = UNSERVED_CLASS if event.unserved else ""
     made = manifests.service_over(
-        name or event.service,
-        run,
-        pods,
-        event.kind,
-        event.external,
-        balancer,
-        ports=ports,
-        **internal,
-        **unallocated,
-        **families,
+        name or event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **more
     )
     if event.own_slices:
         del made["spec"]["selector"]
@@ -111,14 +112,18 @@ def events_of(checks: Iterable[Check]) -> list[Event]:
 def objects(checks: list[Check], ground: Ground) -> Objects:
     """Everything these checks need."""
     events = events_of(checks)
-    protocols = {event: set[Protocol]() for event in events}
+    protocols = {event: {Protocol.TCP} if event.keeps_tcp else set[Protocol]() for event in events}
     for each in checks_about(ServiceChange, checks):
         protocols[each.subject.event] |= {stream.protocol for stream in each.subject.streams}
     raw = any(Protocol.SCTP in each for each in protocols.values())
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
     pods = [_pod(name, ground, raw=raw) for name in sorted(wanted)]
-    services = [service(event, ground.run, protocols[event]) for event in events]
-    services += [service(event, ground.run, protocols[event], event.another) for event in events if event.another]
+    services = [
+        service(event, ground.run, protocols[event], name, _addresses(ground) if event.external_ip else ())
+        for event in events
+        for name in (event.service, event.another)
+        if name
+    ]
     announced = frozenset(event.service for event in events if event.announced)
     clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
     return Objects(
@@ -128,6 +133,11 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
         frozenset({OUTSIDE, INSIDE, *clients}),
         raw=frozenset({OUTSIDE.name} if raw else ()),
     )
+
+
+def _addresses(ground: Ground) -> list[str]:
+    """The addresses of the bare node: every cluster routes them, as the nodes' own."""
+    return list(ground.nodes[ground.roles[Role.BARE_NODE]].internal.values())
 
 
 CHANGES_LABEL = "esipp.dev/changes-"
@@ -141,7 +151,10 @@ def _label(pods: Pods) -> str:
 def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
     labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
     node = ground.roles[Role.BARE_NODE if name in Pods.ELSEWHERE.names else Role.ENDPOINT_NODE]
-    pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw, labels=labels))
+    two = name in Pods.TWO_SERVERS.names  # none of them is asked by SCTP
+    pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw and not two, labels=labels))
+    if two:
+        manifests.with_second_server(pod, second_of(name))
     if name in (*Pods.LEAVING.names, *Pods.LEAVING_LOCAL.names):
         arguments = pod["spec"]["containers"][0]["args"]
         arguments[arguments.index("--on-sigterm") + 1] = f"serve:{SERVES}"

@@ -43,7 +43,17 @@ from esipp.scenarios.service_change.evidence import (
     steady,
     wanted,
 )
-from esipp.scenarios.service_change.objects import PORT, TARGETS, events_of, objects, policy, selector, slices
+from esipp.scenarios.service_change.objects import (
+    LATER_PORT,
+    PORT,
+    SECOND_TARGETS,
+    TARGETS,
+    events_of,
+    objects,
+    policy,
+    selector,
+    slices,
+)
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     BESIDE,
@@ -59,7 +69,6 @@ from esipp.scenarios.service_change.subject import (
     ServiceChange,
     ServiceChangeCheck,
     again,
-    begins,
 )
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests, network_policies
@@ -168,6 +177,7 @@ class Driver:
                 self._write_slices(self.event.service, first.names)
             self._start()
             self._wait(first)
+            self._start(followed=True)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -273,6 +283,14 @@ class Driver:
                 clusterIPs=self._spec.get("clusterIPs"),
             ),
             Do.SHARE_PORT: self._share_port,
+            Do.NO_EXTERNAL_IP: partial(self._update, externalIPs=None),
+            Do.EXTERNAL_IP_AGAIN: partial(self._update, externalIPs=self._spec.get("externalIPs")),
+            Do.OTHER_PORT: partial(self._update, ports=[{**port, "port": LATER_PORT} for port in self._spec["ports"]]),
+            Do.WITHOUT_UDP: partial(
+                self._update, ports=[port for port in self._spec["ports"] if port["protocol"] != Protocol.UDP.value]
+            ),
+            Do.OTHER_TARGET: partial(self._update, ports=list(map(_at_second_target, self._spec["ports"]))),
+            Do.FIRST_TARGET: partial(self._update, ports=self._spec["ports"]),
             Do.INTERNAL_LOCAL: partial(self._update, internalTrafficPolicy="Local"),
             Do.INTERNAL_CLUSTER: partial(self._update, internalTrafficPolicy="Cluster"),
             Do.AFFINITY_ON: partial(self._update, sessionAffinity="ClientIP"),
@@ -501,11 +519,13 @@ class Driver:
         spec: Json = self.testbed.services[self.event.service]["spec"]
         return spec
 
-    def _start(self) -> None:
-        """Start the streams that begin with this stage."""
+    def _start(self, *, followed: bool = False) -> None:
+        """Start the streams that begin with this stage: lasting ones and those of few probes once nodes follow it."""
         ports = source_ports(self.asked, self.first_port)
         for at, kind, family in self.asked:
-            if begins(self.event, at, kind) != len(self.seen.stages) - 1:
+            stage = self.event.reuses if at.is_another else 0
+            patient = not at.is_another and (kind.reuse is Reuse.LASTING or bool(kind.count))
+            if (stage, patient) != (len(self.seen.stages) - 1, followed):
                 continue
             port = ports[at.ports_of, kind, family]
             where = self._target(at, kind.protocol, family)
@@ -520,34 +540,37 @@ class Driver:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(off_beat(kind, name), name, where, port)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING):
+            if kind.reuse is not Reuse.ONE_WAY and not kind.count:
                 self._shown[at, kind.name, family] = kind
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
         name = self.event.another if at.is_another else self.event.service
         spec = self.testbed.services[name]["spec"]
+        own = LATER_PORT if at.is_later else _numbers(spec, "port").get(protocol.value, PORT)
         if at.is_vip:
             vip = self.testbed.vips.get(name, {}).get(family)
             why = self.testbed.obstacles.get((name, family), f"the Service has no {family} VIP")
-            return Target(vip, PORT) if vip else why
+            return Target(vip, own) if vip else why
         if at is At.OUT:
             node = self.testbed.nodes[self.testbed.roles[Role.ENDPOINT_NODE]]
             port, address = self.testbed.listeners.get(node.name, {}).get(protocol), node.internal.get(family)
             return Target(address, port) if address and port else f"there is no {family} listener on {node.name}"
         if at is At.POD_IP:
             (pod,) = self.event.changes[0].names
-            own = self.testbed.pods[pod].addresses.get(family)
-            return Target(own, TARGETS[protocol]) if own else f"the pod {pod} has no {family} address"
+            ip = self.testbed.pods[pod].addresses.get(family)
+            return Target(ip, TARGETS[protocol]) if ip else f"the pod {pod} has no {family} address"
         if at.role is None:
             address = by_family(spec.get("clusterIPs") or []).get(family)
-            return Target(address, PORT) if address else f"the Service has no {family} ClusterIP"
+            return Target(address, own) if address else f"the Service has no {family} ClusterIP"
         node = self.testbed.nodes[self.testbed.roles[at.role]]
         if family not in node.internal:
             return f"node {node.name} has no {family} address"
+        address = node.internal[family]
+        if at is At.EXTERNAL_IP:
+            return Target(address, own)
         number = _node_ports(spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
-        own = node.internal[family]
-        return Target(another(own) if at is At.NEW_ADDRESS else own, number)
+        return Target(another(address) if at is At.NEW_ADDRESS else address, number)
 
     def _health(self, health: Health, node: Target) -> Target:
         port = PROXY_PORT if health is Health.PROXY else int(self._spec["healthCheckNodePort"])
@@ -624,8 +647,18 @@ def _labelled(*pods: str) -> list[Json]:
     return [{"podSelector": {"matchLabels": {manifests.POD_LABEL: pod}}} for pod in pods]
 
 
+def _at_second_target(port: Json) -> Json:
+    """A port of a Service whose target is the second server of its pods, as far as that has one."""
+    return {**port, "targetPort": SECOND_TARGETS.get(port["protocol"], port["targetPort"])}
+
+
 def _node_ports(spec: Json) -> dict[str, int]:
-    return {port["protocol"]: int(port["nodePort"]) for port in spec["ports"]}
+    return _numbers(spec, "nodePort")
+
+
+def _numbers(spec: Json, key: str) -> dict[str, int]:
+    """Numbers of a Service's ports, by protocol."""
+    return {port["protocol"]: int(port[key]) for port in spec["ports"]}
 
 
 def controls(traffic: Mapping[str, Traffic], clients: Clients) -> dict[tuple[str, str, Family], Stream]:

@@ -21,7 +21,8 @@ SECONDS = {
     "node-deleted-vip": 20, "api-slow": 30, "namesake": 18, "address-added": 35,
     "address-added-local": 40,
     "network-policy": 70, "network-policy-vip": 70, "vip-without-node-ports": 10, "distribution": 15,
-    "distribution-local": 15, "families": 20,
+    "distribution-local": 15, "families": 20, "port-changed": 43, "port-removed": 43,
+    "vip-port-changed": 12, "external-ip": 15, "freed": 165, "freed-vip": 160, "target-port": 15,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 

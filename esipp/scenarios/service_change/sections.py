@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from esipp.base.document import Block, Cell, Section, Table, Text
 from esipp.judging.showing import attempted
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.service_change.evidence import ServiceChangeEvidence, Stages, steady, wanted
+from esipp.scenarios.service_change.evidence import LEAST, ServiceChangeEvidence, Stages, steady, wanted
 
 TITLE = "Changes of Services and pods"
 
@@ -31,10 +31,11 @@ def _rows(event: Stages) -> Iterator[tuple[Cell, ...]]:
     for number, stage in enumerate(event.stages):
         if not event.streams:
             continue
-        seen = [event.of_stages(asked)[number] for asked in event.streams]
+        several = [asked for asked, stream in event.streams.items() if len(stream.samples) >= LEAST]
+        seen = [event.of_stages(asked)[number] for asked in several]
         runs = [
             steady(each, wanted(each.stage, kind))
-            for (at, kind, _), each in zip(event.streams, seen, strict=True)
+            for (at, kind, _), each in zip(several, seen, strict=True)
             if at not in each.stage.stuck and each.samples  # else the stream had not begun
         ]
         lags = [max(0.0, run.since - stage.accepted) for run in runs if run]

@@ -45,6 +45,8 @@ class At(StrEnum):
     ``bare-node-over-small-mtu`` is the bare node's nodePort, dialled by a client whose answers pass a route with a
     smaller MTU than the nodes'. ``out-of-its-node-port`` is no Service: a pod dials the control listener of another
     node, from the source port that is the Service's nodePort.
+    ``clusterip-at-later-port`` and ``vip-at-later-port`` are these addresses at the port that a Service gets later.
+    ``external-ip`` is the externalIP of a LoadBalancer Service: an address of the bare node.
     ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
     ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
     ``endpoint-node-from-pod`` and ``endpoint-node-from-second-pod`` are the endpoint node's nodePort, dialled by two
@@ -60,9 +62,12 @@ class At(StrEnum):
     CLUSTER_IP = "clusterip"
     OWN_CLUSTER_IP = "clusterip-on-endpoint-node"
     CLUSTER_IP_FROM_NODE = "clusterip-from-bare-node"
+    CLUSTER_IP_LATER = "clusterip-at-later-port"
     SHARED_PORT = "shared-node-port"
     VIP = "vip"
     VIP_FROM_NODE = "vip-from-bare-node"
+    VIP_LATER = "vip-at-later-port"
+    EXTERNAL_IP = "external-ip"
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
     NEW_ADDRESS = "new-address-of-endpoint-node"
@@ -76,13 +81,24 @@ class At(StrEnum):
     @property
     def is_vip(self) -> bool:
         """Return whether a VIP is dialled."""
-        return self in (At.VIP, At.VIP_FROM_NODE)
+        return self in (At.VIP, At.VIP_FROM_NODE, At.VIP_LATER)
 
     @property
     def is_cluster_ip(self) -> bool:
         """Return whether a ClusterIP is dialled."""
-        of_this = self in (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.CLUSTER_IP_FROM_NODE, At.CLUSTER_IP_FROM_SECOND_POD)
-        return of_this or self is At.ANOTHER_CLUSTER_IP
+        return self in (
+            At.CLUSTER_IP,
+            At.OWN_CLUSTER_IP,
+            At.CLUSTER_IP_FROM_NODE,
+            At.CLUSTER_IP_FROM_SECOND_POD,
+            At.CLUSTER_IP_LATER,
+            At.ANOTHER_CLUSTER_IP,
+        )
+
+    @property
+    def is_later(self) -> bool:
+        """Return whether the port is dialled that a Service gets later."""
+        return self in (At.CLUSTER_IP_LATER, At.VIP_LATER)
 
     @property
     def is_another(self) -> bool:
@@ -102,10 +118,10 @@ class At(StrEnum):
 
     @property
     def role(self) -> Role | None:
-        """Return the node whose nodePort is dialled; None for any other address."""
+        """Return the node whose nodePort or address is dialled; None for any other address."""
         if self in (At.SHARED_PORT, At.NEW_ADDRESS, At.FROM_POD, At.FROM_SECOND_POD, At.ANOTHER_SERVICE):
             return Role.ENDPOINT_NODE
-        if self is At.SMALL_MTU:
+        if self in (At.SMALL_MTU, At.EXTERNAL_IP):
             return Role.BARE_NODE
         return None if self.is_vip or self.is_cluster_ip or self in (At.OUT, At.POD_IP) else Role(self.value)
 
@@ -114,6 +130,7 @@ class At(StrEnum):
         """Return the client that dials there."""
         others = {
             At.CLUSTER_IP: INSIDE,
+            At.CLUSTER_IP_LATER: INSIDE,
             At.OUT: INSIDE,
             At.POD_IP: INSIDE,
             At.FROM_POD: INSIDE,
@@ -142,6 +159,7 @@ class Pods(StrEnum):
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
+    TWO_SERVERS = "two-servers"
     GUARDED = "guarded"
     GUARDED_VIP = "guarded-vip"
 
@@ -184,6 +202,12 @@ class Do(StrEnum):
     ONE_FAMILY = "keeps its first address family alone"
     BOTH_FAMILIES = "gets its second address family again, with its ClusterIPs"
     SHARE_PORT = "gets the nodePort of its TCP port for UDP as well"
+    OTHER_PORT = "has its ports at another number"
+    WITHOUT_UDP = "loses its UDP port"
+    NO_EXTERNAL_IP = "loses its externalIP"
+    EXTERNAL_IP_AGAIN = "gets its externalIP again"
+    OTHER_TARGET = "has another port of its pods as target"
+    FIRST_TARGET = "has the first port of its pods as target again"
     INTERNAL_LOCAL = "gets internalTrafficPolicy Local"
     INTERNAL_CLUSTER = "gets internalTrafficPolicy Cluster"
     AFFINITY_ON = "gets the affinity ClientIP"
@@ -264,7 +288,8 @@ class Change:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the pods that serve."""
-        return tuple(map(again, self.pods.names)) if self.do is Do.START else self.pods.names
+        named = {Do.START: again, Do.OTHER_TARGET: second_of}.get(self.do)
+        return tuple(map(named, self.pods.names)) if named else self.pods.names
 
 
 AFFINITY_SECONDS = 2
@@ -286,6 +311,11 @@ def service_of(event: str) -> str:
 def again(pod: str) -> str:
     """Return the name of the pod that is created in place of a killed one."""
     return f"{pod}-again"
+
+
+def second_of(pod: str) -> str:
+    """Return what the second server of a pod calls itself."""
+    return f"{pod}-second"
 
 
 def closing(entries: Iterable[At], *protocols: Protocol, family: Family | None = None) -> frozenset[str]:
@@ -314,6 +344,7 @@ class Claim(StrEnum):
     NO_LOSS = "no-loss"
     STATUS = "status"
     LIVES = "lives"
+    FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True)
@@ -332,6 +363,7 @@ class Event:
         unserved: whether the load balancer of its class is nobody: it gets nodePorts, and no VIP.
         node_ports: whether a LoadBalancer Service has nodePorts, too.
         own_slices: whether the Service has no selector, and esipp writes its EndpointSlices.
+        external_ip: whether it has an externalIP, too: an address of the bare node.
         long: whether it takes so long that only ``--long`` asks it.
     """
 
@@ -346,6 +378,7 @@ class Event:
     unserved: bool = False
     node_ports: bool = True
     own_slices: bool = False
+    external_ip: bool = False
     long: bool = False
 
     @property
@@ -373,6 +406,11 @@ class Event:
     def guarded(self) -> bool:
         """Return whether a NetworkPolicy selects its pod."""
         return any(change.do is Do.POLICY_FOR_OTHERS for change in self.changes)
+
+    @property
+    def keeps_tcp(self) -> bool:
+        """Return whether it needs a TCP port, whatever is asked: a Service without ports is not allowed."""
+        return any(change.do is Do.WITHOUT_UDP for change in self.changes)
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:

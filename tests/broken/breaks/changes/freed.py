@@ -73,18 +73,21 @@ def of_the_node(nodes: Nodes) -> AbstractContextManager[Placed]:
     return nodes.live(lambda live: list(made(live)))
 
 
-def keeps_vips(nodes: Nodes) -> AbstractContextManager[Placed]:
+def keeps_vips(event: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
     """What comes to a VIP goes to the first pod for ever: nodes that clients know as those of the VIP keep it."""
 
-    def made(live: Live) -> Iterator[Rule]:
-        service = live.service(service_of("vip-retyped"))
-        for port, address, _, target in live.targets(service):
-            for vip in (each for each in vips(service) if family_of(each) is family_of(address)):
-                words = (*to_port(port), "--destination", vip, *hands_to(address, target))
-                yield Rule(family_of(vip), "PREROUTING", words)
-                yield Rule(family_of(vip), "POSTROUTING", (*came_by(port, port["port"], vip), *MASQUERADE))
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def made(live: Live) -> Iterator[Rule]:
+            service = live.service(service_of(event))
+            for port, address, _, target in live.targets(service):
+                for vip in (each for each in vips(service) if family_of(each) is family_of(address)):
+                    words = (*to_port(port), "--destination", vip, *hands_to(address, target))
+                    yield Rule(family_of(vip), "PREROUTING", words)
+                    yield Rule(family_of(vip), "POSTROUTING", (*came_by(port, port["port"], vip), *MASQUERADE))
 
-    return nodes.live(lambda live: list(made(live)))
+        return nodes.live(lambda live: list(made(live)))
+
+    return apply
 
 
 def of_stream(event: str, *names: str, claims: tuple[Claim, ...], at: tuple[At, ...] = ()) -> Callable[[Check], bool]:
@@ -231,7 +234,7 @@ BREAKS = (
         Group.CHANGES,
         "nodes go on serving the VIP of a LoadBalancer that became a ClusterIP Service",
         run_of("vip-retyped"),
-        keeps_vips,
+        keeps_vips("vip-retyped"),
         of_stream("vip-retyped", "tcp-new", claims=(Claim.GONE,)),
         names="keeps the rules of a deleted Service",
         at_once=False,

@@ -81,9 +81,7 @@ def namesakes_lost(nodes: Nodes, live: Live, _: Json) -> Iterator[Rule]:
 def dropped_everywhere(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
     """A Service is served no more, at nodePorts and at its ClusterIPs."""
     yield from dropped_at_node_ports(nodes, live, service)
-    for port in service["spec"]["ports"]:
-        for own in service["spec"]["clusterIPs"]:
-            yield Rule(family_of(own), "PREROUTING", ("--destination", own, *to_port(port), *DROP), (), "mangle")
+    yield from dropped_at_cluster_ips(nodes, live, service)
 
 
 def to_the_first_pod(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
@@ -97,6 +95,12 @@ def dropped_at_node_ports(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
     for port in service["spec"]["ports"]:
         for family in Family:
             yield Rule(family, "PREROUTING", (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP), (), "mangle")
+
+
+def dropped_at_cluster_ips(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
+    for port in service["spec"]["ports"]:
+        for own in service["spec"]["clusterIPs"]:
+            yield Rule(family_of(own), "PREROUTING", ("--destination", own, *to_port(port), *DROP), (), "mangle")
 
 
 def shares_a_number(service: Json) -> bool:
