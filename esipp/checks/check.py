@@ -138,6 +138,11 @@ class Subject:
         return ()
 
     @property
+    def summed(self) -> tuple["Check", ...]:
+        """Return the checks whose evidence it judges together; without all of them there is nothing to judge."""
+        return ()
+
+    @property
     def bodies(self) -> tuple[Any, ...]:
         """Return the bodies of the requests that it makes to the API server."""
         return ()
@@ -301,7 +306,14 @@ def missing_features(check: Check, features: Mapping[str, Feature]) -> dict[str,
     needed |= _of_vantages(check, features)
     needed |= set(exclusions(check.id, features)) | _uncarried(check, features)
     found = {name: features.get(name, unknown) for name in sorted(needed)}
-    return {name: feature for name, feature in found.items() if not feature.present}
+    missing = {name: feature for name, feature in found.items() if not feature.present}
+    if missing or not check.subject.summed:
+        return missing
+    for each in check.subject.summed:
+        if not (lacks := missing_features(each, features)):
+            return {}
+        missing |= lacks
+    return missing
 
 
 def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
@@ -342,7 +354,7 @@ def exclusions(check: str, names: Iterable[str]) -> list[str]:
 
 def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
     """Return why a check is unsupported, from its missing features; an exclusion by the user comes first."""
-    if excluded := exclusions(check.id, missing):
+    if excluded := [name for name in missing if name.startswith(EXCLUDED)]:
         return "; ".join(missing[name].why for name in excluded)
     needs = []
     for name, feature in missing.items():

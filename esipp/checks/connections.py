@@ -33,17 +33,27 @@ ONE_BY_ONE = frozenset({Aspect.FIRST, Aspect.SILENCE})
 
 @dataclass(frozen=True)
 class OnConnections(Subject):
-    """An aspect of the connections of all paths of one kind, which the checks of these paths make.
+    """An aspect of the connections of all paths of one kind, which ``of_paths``, the checks of these paths, make.
 
-    ``members`` are the subjects of those checks. It has no paths of its own: it judges what the run dials anyway, and
-    is undecided if no member was asked.
+    It has no paths of its own: it judges what the run dials anyway for the checks that it sums up. It is unsupported if
+    all of them are, and undecided if none was asked.
     """
 
     aspect: Aspect
     kind: Profile
     protocol: Protocol
     family: Family
-    members: tuple[OnPath, ...]
+    of_paths: tuple[Check[OnPath], ...]
+
+    @property
+    def summed(self) -> tuple[Check[OnPath], ...]:
+        """Return the checks of the paths."""
+        return self.of_paths
+
+    @property
+    def members(self) -> tuple[OnPath, ...]:
+        """Return the subjects of these checks."""
+        return tuple(check.subject for check in self.of_paths)
 
     @property
     def dialled(self) -> frozenset[Path]:

@@ -137,7 +137,7 @@ def _check(
         features=needs(*others, family=family, balancer=balancer).union(
             frozenset.intersection(*(check.features for check in members))  # without them, none of its paths is asked
         ),
-        subject=OnConnections(aspect, kind, protocol, family, tuple(check.subject for check in members)),
+        subject=OnConnections(aspect, kind, protocol, family, members),
         expected=needed.expected,
         fails_if=needed.fails_if,
         asked=ASKED[aspect],

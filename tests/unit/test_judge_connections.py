@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Level, Status, checks_about
+from esipp.checks.check import Feature, Level, Status, checks_about
 from esipp.checks.connections import Aspect, ConnectionsCheck, OnConnections
+from esipp.checks.exclusions import features_of
 from esipp.checks.model import NO_ANSWER, OUTSIDE, POD_BACKEND, AddressClass, EntryKind, Family, Path
 from esipp.checks.observation import Irregular, Observation, Verdict
 from esipp.judging.frame import run_queue
@@ -261,6 +262,19 @@ def test_nothing_to_compare_with_leaves_it_undecided() -> None:
         judge(check, changed_evidence(made | {key: [] for key in members(check)})).reason
         == "no path of this kind was asked"
     )
+
+
+def test_a_check_is_unsupported_if_every_path_of_its_kind_is_for_a_reason_of_its_own() -> None:
+    check = BY_ID["connections.clusterip.tcp.ipv4.silence"]
+    seen = changed_evidence({})
+    excluded = seen.features | features_of((("*clusterip.itp-local*", "another team's"),))
+    said = judge_with(check, seen, excluded, seen.facts)
+    assert said.status is not Status.UNSUPPORTED, "paths to external IPs are asked"
+    excluded |= {"vantage.outside.ipv4": Feature(False, "no client outside", ours=True)}
+    said = judge_with(check, seen, excluded, seen.facts)
+    assert (said.status, said.reason) == (Status.UNSUPPORTED, "excluded by --exclude: another team's")
+    assert said.left_out
+    assert said.missing == ("excluded.*clusterip.itp-local*", "vantage.outside.ipv4")
 
 
 # ------------------------------------------------------------------------------------------------------ first answers
