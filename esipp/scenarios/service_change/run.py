@@ -178,6 +178,7 @@ class Driver:
             self._start()
             self._wait(first)
             self._start(followed=True)
+            self._wait(first)
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:
@@ -520,12 +521,11 @@ class Driver:
         return spec
 
     def _start(self, *, followed: bool = False) -> None:
-        """Start the streams that begin with this stage: lasting ones and those of few probes once nodes follow it."""
+        """Start the streams that begin with this stage: some once nodes follow it (``_is_patient``)."""
         ports = source_ports(self.asked, self.first_port)
         for at, kind, family in self.asked:
             stage = self.event.reuses if at.is_another else 0
-            patient = not at.is_another and (kind.reuse is Reuse.LASTING or bool(kind.count))
-            if (stage, patient) != (len(self.seen.stages) - 1, followed):
+            if (stage, self._is_patient(at, kind)) != (len(self.seen.stages) - 1, followed):
                 continue
             port = ports[at.ports_of, kind, family]
             where = self._target(at, kind.protocol, family)
@@ -540,8 +540,17 @@ class Driver:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(off_beat(kind, name), name, where, port)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse is not Reuse.ONE_WAY and not kind.count:
+            if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING) and not kind.count:
                 self._shown[at, kind.name, family] = kind
+
+    def _is_patient(self, at: At, kind: StreamKind) -> bool:
+        """Whether a stream begins only once nodes follow the first stage.
+
+        So do lasting connections, and streams of few probes. Without endpoints, a SYN marks its port in connection
+        tracking (suites/changes/events.py, ``OF_ONE_PORT``): EndpointSlices of ours are written when streams begin.
+        """
+        marks = self.event.own_slices and kind.protocol is Protocol.TCP and bool(kind.ports)
+        return not at.is_another and (kind.reuse is Reuse.LASTING or bool(kind.count) or marks)
 
     def _target(self, at: At, protocol: Protocol, family: Family) -> Target | str:
         """What is dialled; a sentence if it cannot be."""
