@@ -46,6 +46,10 @@ OF_DISRUPTIONS = (
 OF_FEATURES: Mapping[str, tuple[Right, ...]] = {
     "rights.services-status": rights("patch", "services/status"),
     "rights.node-deletion": rights("delete", "nodes"),
+    "rights.kube-proxy": (
+        *rights("patch", "configmaps", "", SYSTEM, "kube-proxy"),
+        *rights("get patch", "daemonsets", "apps", SYSTEM, "kube-proxy"),
+    ),
 }
 """Rights for features. Without them, only the checks that need the feature are unsupported."""
 
