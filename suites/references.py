@@ -66,7 +66,7 @@ SYNC_PERIOD = docs(
     "Virtual IPs and Service Proxies: minSyncPeriod",
 )
 VERSION_SKEW = Reference(
-    "https://kubernetes.io/releases/version-skew-policy/#kube-proxy", "Kubernetes version skew policy: kube-proxy"
+    "Kubernetes version skew policy: kube-proxy", "https://kubernetes.io/releases/version-skew-policy/#kube-proxy"
 )
 VIRTUAL_IPS = docs(
     "reference/networking/virtual-ips/#proxy-modes",
