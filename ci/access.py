@@ -19,6 +19,7 @@ class ClusterAccess:
     kubernetes: str
     node_image: str
     image: str = ""  # the echo image, as loaded into the nodes
+    kube_proxy_image: str = ""  # another one than the cluster's, as loaded into the nodes
 
     @property
     def prefix(self) -> list[str]:
@@ -37,6 +38,8 @@ class ClusterAccess:
         merged["ESIPP_REPEAT"] = f"./ci/enter esipp run --context {CONTEXT}"  # what esipp tells its reader to run
         if self.image:
             merged["ESIPP_IMAGE"] = self.image
+        if self.kube_proxy_image:
+            merged["ESIPP_KUBE_PROXY_IMAGE"] = self.kube_proxy_image
         return merged
 
     def run(self, step: Step, *command: str | Path, stdin: bytes | None = None, hint: str = "") -> None:

@@ -31,7 +31,7 @@ from ci import (
 )
 from ci.access import ClusterAccess
 from ci.containers import runs
-from ci.hermetic import coredns
+from ci.hermetic import coredns, golang
 from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
 from ci.step import SETUP_FAILED, Journal, Parser, SetupError, guarded, interrupt_children, resume
@@ -93,6 +93,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--lane", default="kind-iptables", metavar="NAME", help="a file of ci/lanes/ (%(default)s)")
     parser.add_argument("--kubernetes", metavar="vX.Y.Z", help="another Kubernetes version than the lane's")
+    parser.add_argument(
+        "--kube-proxy",
+        metavar="vX.Y.Z",
+        help="also load this version of kube-proxy: continuity.proxy-upgraded changes to it",
+    )
     parser.add_argument("--keep", action="store_true", help="keep the cluster; reuse a kept one")
     parser.add_argument("--fresh", action="store_true", help="rebuild cached artifacts")
     parser.add_argument("--wheel", action="store_true", help="run the suite from its wheel, in an empty environment")
@@ -116,6 +121,8 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
         needs.check(lane.name, lane.needs, options.path)  # before anybody asks for an engine
     way = choose(options.path, lane, where, journal)
     needs.check(lane.name, lane.needs, way.name)
+    if options.kube_proxy and way.name == "hermetic":
+        golang.kube_proxy(options.kube_proxy)  # an unknown version is refused before anything is built
     journal.line(
         f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
         f"{cores()} cores; logs in {where.logs}"
@@ -135,6 +142,10 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
         else:
             way.clear()
             there = _start(way, lane, options.fresh, where, journal)
+        if options.kube_proxy:
+            there = replace(there, kube_proxy_image=way.kube_proxy(options.kube_proxy))
+            way.load(there, there.kube_proxy_image)
+            there.save(where)
         code = 0 if options.up else _suite(there, lane, more, journal, from_wheel=options.wheel)
         done = True
     finally:

@@ -16,7 +16,7 @@ from ci.containers import name_of
 from ci.hermetic import apt, base_image
 from ci.hermetic import cilium as hermetic_cilium
 from ci.hermetic.engine import Engine
-from ci.hermetic.images import Builder, prune_images
+from ci.hermetic.images import KUBE_PROXY, Builder, prune_images
 from ci.hermetic.store import Store, need_space
 from ci.hermetic.thin import thin
 from ci.lane_file import METALLB_BGP, Lane
@@ -54,7 +54,10 @@ class Way(Protocol):
         """Get everything ready."""
 
     def load(self, there: ClusterAccess, image: str) -> None:
-        """Load the echo image into the nodes."""
+        """Load an image into the nodes."""
+
+    def kube_proxy(self, version: str) -> str:
+        """Make or pull an image of kube-proxy of a version, and return its name."""
 
     def tidy(self, *images: str) -> None:
         """Limit the cached images, except those in use."""
@@ -141,6 +144,10 @@ class Hermetic:
                     self.engine.docker(step, "exec", "--interactive", node, *importing, stdin=archive)
             saved.unlink()
 
+    def kube_proxy(self, version: str) -> str:
+        """Build it from its Go module; the engine must run."""
+        return Builder(version, Store(self.places), self.engine, self.journal).kube_proxy()
+
     def tidy(self, *images: str) -> None:
         """Keep only the newest images of this project."""
         for image in images:
@@ -214,6 +221,13 @@ class Official:
     def load(self, there: ClusterAccess, image: str) -> None:
         """Let kind do it."""
         cluster.load_echo(there, image, self.journal)
+
+    def kube_proxy(self, version: str) -> str:
+        """Pull it."""
+        image = f"{KUBE_PROXY}:{version}"
+        with self.journal.step(f"pull {image}") as step:
+            step.run(["docker", "pull", image])
+        return image
 
     def tidy(self, *images: str) -> None:
         """Leave the user's engine as it is."""

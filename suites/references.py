@@ -69,6 +69,9 @@ SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
     "Virtual IPs and Service Proxies: minSyncPeriod",
 )
+VERSION_SKEW = Reference(
+    "Kubernetes version skew policy: kube-proxy", "https://kubernetes.io/releases/version-skew-policy/#kube-proxy"
+)
 VIRTUAL_IPS = docs(
     "reference/networking/virtual-ips/#proxy-modes",
     "Virtual IPs and Service Proxies: proxy modes",

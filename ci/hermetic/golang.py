@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,18 @@ def kubernetes_versions() -> list[str]:
 
 
 def kubernetes(version: str) -> Build:
+    """Programs of Kubernetes."""
+    names = ("kubeadm", "kubectl", "kubelet", "kube-apiserver", "kube-controller-manager", "kube-proxy",
+             "kube-scheduler")  # fmt: skip
+    return _of_kubernetes("kubernetes", version, names)
+
+
+def kube_proxy(version: str) -> Build:
+    """kube-proxy alone, beside a cluster of another version."""
+    return _of_kubernetes("kube-proxy", version, ("kube-proxy",))
+
+
+def _of_kubernetes(name: str, version: str, programs: Sequence[str]) -> Build:
     """Programs of Kubernetes; the version is linked in, as its own build does."""
     folder = MODULES / "kubernetes" / version
     if not folder.is_dir():
@@ -112,11 +125,9 @@ def kubernetes(version: str) -> Build:
     major, minor, _ = version.removeprefix("v").split(".")
     facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    names = ("kubeadm", "kubectl", "kubelet", "kube-apiserver", "kube-controller-manager", "kube-proxy",
-             "kube-scheduler")  # fmt: skip
-    programs = {name: f"k8s.io/kubernetes/cmd/{name}" for name in names}
-    defines = tuple(f"{package}.{name}={value}" for package in packages for name, value in facts.items())
-    return Build("kubernetes", folder, "k8s.io/kubernetes", version, programs, defines=defines)
+    packages_of = {each: f"k8s.io/kubernetes/cmd/{each}" for each in programs}
+    defines = tuple(f"{package}.{fact}={value}" for package in packages for fact, value in facts.items())
+    return Build(name, folder, "k8s.io/kubernetes", version, packages_of, defines=defines)
 
 
 def _pinned(name: str, module: str, programs: dict[str, str], **more: Any) -> Build:

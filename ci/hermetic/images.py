@@ -23,6 +23,7 @@ NODE = CI / "hermetic" / "node"
 BASE_NAME = "localhost/esipp/base"
 NODE_NAME = "localhost/esipp/node"
 KIND_PAUSE = "registry.k8s.io/pause:3.10"  # the sandbox image that kind's containerd configuration names
+KUBE_PROXY = "registry.k8s.io/kube-proxy"  # the name that kubeadm gives it
 COLD_GIGABYTES = 16.0
 PATH_ENV = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -90,6 +91,14 @@ class Builder:
             by_name["kubernetes"] / "kubectl",
             by_name["metallb"] / "files" / "metallb-native.yaml",
         )
+
+    def kube_proxy(self) -> str:
+        """Make an image of kube-proxy of this version alone, and return its name; the base image must be there."""
+        folder = golang.kube_proxy(self.kubernetes.version).get(self.store, self.journal)
+        reference = f"{KUBE_PROXY}:{self.kubernetes.version}"
+        with self.journal.step(f"make the image of kube-proxy {self.kubernetes.version}") as step:
+            self._on_base(step, reference, folder / "kube-proxy")
+        return reference
 
     def _roots(self) -> tuple[Path, Path]:
         base = apt.root_file_system("base", self.store, self.journal)

@@ -132,6 +132,13 @@ def add_run_options(group: Any) -> None:
         "from load balancers for a while, restart kube-proxy, speakers and kubelets, and stop the API server for 30 s",
     )
     add(
+        "--kube-proxy-image",
+        default=os.environ.get("ESIPP_KUBE_PROXY_IMAGE", ""),
+        metavar="REFERENCE",
+        help="with --allow-disruptive: another image of kube-proxy, such as the previous version's, which replaces it "
+        "node by node for a while (default: $ESIPP_KUBE_PROXY_IMAGE)",
+    )
+    add(
         "--long",
         action="store_true",
         help="also run checks that take long: connections that are idle for 16 min, and a Service with 50 endpoints",
@@ -286,6 +293,7 @@ def settings_of(options: Any) -> Settings:
         moves=depth.moves,
         allow_disruptive=options.allow_disruptive or PROFILES[options.profile].disruptive,
         long=options.long,
+        kube_proxy_image=options.kube_proxy_image,
         time_budget=options.time_budget,
         keep=options.keep,
         pause_on_failure=options.pause_on_failure,

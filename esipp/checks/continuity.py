@@ -36,6 +36,8 @@ class Phase(StrEnum):
     CUT_OFF = "cut-off"
     CONNTRACK_FULL = "conntrack-full"
     CONNTRACK_DELETED = "conntrack-deleted"
+    PROXY_UPGRADED = "proxy-upgraded"
+    PROXY_MODE = "proxy-mode"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +59,14 @@ class Event:
         frees_for: seconds after that in which the VIP may move, if no bound of the load balancer is known and the
             client's neighbour table shows the move; else ``MOVES_WITHIN``.
         lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
-        node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, and every
-            control plane node for ``api-server``.
+        node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, every
+            control plane node for ``api-server``, and all nodes for ``proxy-mode`` and ``proxy-upgraded``.
         moves: the endpoint node's pod is deleted and replaced meanwhile.
         refuses: that node takes no new connections for a while, without a word.
         cuts: what is open through that node breaks.
         forgets: that node forgets what is open through it; whether that lives on is informational.
+        rewrites: all nodes, one after the other, remove their rules for Services and write others. Whoever opens a
+            connection meanwhile may lose it, but no way may be lost for longer than a service proxy may need to follow.
     """
 
     phase: Phase
@@ -81,6 +85,7 @@ class Event:
     refuses: bool = False
     cuts: bool = False
     forgets: bool = False
+    rewrites: bool = False
 
     @property
     def name(self) -> str:

@@ -53,6 +53,12 @@ class Disruption(StrEnum):
     """Every API server works for half a second and is stopped for two (SIGSTOP, SIGCONT), in turn: answers and watch
     events take seconds."""
 
+    PROXY_MODE = "proxy-mode"
+    """kube-proxy of all nodes, one after the other, gets another mode: its ConfigMap is edited, and its pods are
+    replaced. In the end it gets back the mode that it had."""
+    PROXY_UPGRADED = "proxy-upgraded"
+    """kube-proxy of all nodes, one after the other, gets another image: its DaemonSet is edited, which replaces its
+    pods. In the end it gets back the image that it had."""
     ADDRESS_ADDED = "address-added"
     """A node's main interface has another address of each family, in the network of the first one. The Node object does
     not name it."""
@@ -73,10 +79,12 @@ FEATURES = {
     Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
     Disruption.NODE_DELETED: ("nodes.shell",),
     Disruption.API_SLOW: ("control-plane.reachable",),
+    Disruption.PROXY_MODE: ("kube-proxy.pods", "kube-proxy.other-mode", "rights.kube-proxy"),
+    Disruption.PROXY_UPGRADED: ("kube-proxy.pods", "kube-proxy.other-image", "rights.kube-proxy"),
     Disruption.ADDRESS_ADDED: ("nodes.shell",),
 }
 
-CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW})
+CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED})
 """Disruptions of the whole cluster; all others are of a node."""
 
 
@@ -102,8 +110,8 @@ pods are evicted from a node that is not ready (300 s), and before those of a no
 
 ALL_NODES = "all"
 
-PLACED = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, Disruption.CONTROLLER_STOPPED})
-"""Disruptions of what runs on nodes of its own: on all control plane nodes, or where its pod is."""
+PLACED = CLUSTER_WIDE | {Disruption.CONTROLLER_STOPPED}
+"""Disruptions of what runs on nodes of its own: on all control plane nodes, on all nodes, or where its pod is."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,10 @@ OF_FEATURES: Mapping[str, tuple[Right, ...]] = {
     "rights.services-status": rights("patch", "services/status"),
     "rights.node-deletion": rights("delete", "nodes"),
     "rights.endpoint-slices": rights("create patch", "endpointslices", DISCOVERY),
+    "rights.kube-proxy": (
+        *rights("patch", "configmaps", "", SYSTEM, "kube-proxy"),
+        *rights("get patch", "daemonsets", "apps", SYSTEM, "kube-proxy"),
+    ),
 }
 """Rights for features. Without them, only the checks that need the feature are unsupported."""
 

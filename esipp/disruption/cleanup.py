@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from esipp.base.errors import PreflightError
 from esipp.base.waiting import Budget, Reading, converge
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import ALL_NODES, Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import is_alive, remove_namespace
-from esipp.disruption import marks, shell
+from esipp.disruption import kube_proxy, marks, shell
 from esipp.disruption.rollback import Undo
+from esipp.disruption.rollouts import wait_until_replaced
 from esipp.disruption.services import wait_for_control_plane, wait_for_node
 from esipp.loadbalancers.detection import find, platform_of
 from esipp.loadbalancers.profiles.loading import all_profiles
@@ -55,6 +56,8 @@ class _Cleanup:
         self.cluster, self.run, self.force, self.dry_run = cluster, run, force, dry_run
         self._say, self._said = say, False
         self._busy: set[str] | None = None
+        self._rolling = False
+        """Whether kube-proxy is being replaced."""
 
     def perform(self) -> None:
         """Clean up everything, in the order in which it is possible."""
@@ -85,6 +88,8 @@ class _Cleanup:
             wait_for_control_plane(self.cluster)
         for node in sorted(node for node, what in woken if what is Disruption.KUBELET):
             wait_for_node(self.cluster, node)
+        if self._rolling:
+            wait_until_replaced(self.cluster)
 
     def _tell(self, line: str) -> None:
         self._said = True
@@ -123,15 +128,17 @@ class _Cleanup:
         return woken
 
     def _unmark(self) -> None:
-        """Undo changes to Node objects."""
-        for left in marks.left_behind(self.cluster):
-            if not self._is_spared(left.owner):
-                self._undo(Undo(left.mark.value, left.node, left.owner))
+        """Undo changes to Node objects, and to kube-proxy's."""
+        left = [Undo(each.mark.value, each.node, each.owner) for each in marks.left_behind(self.cluster)]
+        left += [Undo(each.what.value, ALL_NODES, each.owner) for each in kube_proxy.left_behind(self.cluster)]
+        for undo in left:
+            if not self._is_spared(undo.owner) and self._undo(undo) and undo.what in set(kube_proxy.UNDOING):
+                self._rolling = True
 
     def _undo(self, undo: Undo) -> bool:
         """Undo a disruption, and return whether there was one."""
         if self.dry_run:
-            self._tell(f"would undo {undo.what} on node {undo.node}")
+            self._tell(f"would undo {undo.what} on {undo.where}")
             return False
         if not undo.perform(self.cluster):
             return False

@@ -23,6 +23,7 @@ from esipp.disruption.addresses import AddressAdded
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, undo_all
+from esipp.disruption.rollouts import ProxyMode, ProxyUpgraded
 from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, NodeDeleted, OnNodes
 from esipp.disruption.watchdog_client import WatchdogClient
 
@@ -50,6 +51,7 @@ class Disruptor:
             other threads do not use it.
         log: the watchdog's log file, if it ever does anything.
         say: called when a disruption begins and when it is undone.
+        kube_proxy_image: the image for ``proxy-upgraded``.
     """
 
     def __init__(
@@ -61,9 +63,11 @@ class Disruptor:
         guard: Guard = nullcontext,
         log: Path | None = None,
         say: Callable[[str], object] = str,
+        kube_proxy_image: str = "",
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
         self._stop, self._guard, self._say = stop, guard, say
+        self._kube_proxy_image = kube_proxy_image
         self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log, cluster.as_user)
 
     def __enter__(self) -> "Disruptor":
@@ -172,6 +176,10 @@ class Disruptor:
                 return Drain(cluster, node, by, self._run, selector)
             case Disruption.KUBE_PROXY | Disruption.SPEAKER | Disruption.NETWORK_AGENT:
                 return Restart(cluster, what, node)
+            case Disruption.PROXY_MODE:
+                return ProxyMode(cluster, by)
+            case Disruption.PROXY_UPGRADED:
+                return ProxyUpgraded(cluster, by, self._kube_proxy_image)
             case Disruption.TAINT:
                 return Taint(cluster, node, by)
             case Disruption.CONNTRACK_DELETED:

@@ -17,7 +17,7 @@ EXCLUDE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler"
 
-CHANGED = Budget("a change to a Node object", 20.0, need=1, spacing=0.1)
+CHANGED = Budget("a change to an object", 20.0, need=1, spacing=0.1)
 
 
 class RefusedError(HarnessError):
@@ -77,7 +77,7 @@ def change(cluster: Cluster, name: str, mark: Mark, owner: str) -> None:
             )
         return _patch(mark, owner, node)
 
-    _rewrite(cluster, name, make)
+    rewrite(cluster, f"/api/v1/nodes/{name}", f"node {name}", make)
 
 
 def undo(cluster: Cluster, name: str, mark: Mark, owner: str | None = None) -> bool:
@@ -92,7 +92,7 @@ def undo(cluster: Cluster, name: str, mark: Mark, owner: str | None = None) -> b
         return None if by is None or owner not in (None, by) else _patch(mark, None, node)
 
     try:
-        return _rewrite(cluster, name, make)
+        return rewrite(cluster, f"/api/v1/nodes/{name}", f"node {name}", make)
     except ApiError as refused:
         if refused.status != 404:
             raise
@@ -144,19 +144,30 @@ def _patch(mark: Mark, owner: str | None, node: Json) -> Json:
     return body
 
 
-def _rewrite(cluster: Cluster, name: str, make: Callable[[Json], Json | None]) -> bool:
-    """Read and patch a node, and retry after a conflict. Return whether there was something to write."""
+def rewrite(cluster: Cluster, path: str, name: str, make: Callable[[Json], Json | None]) -> bool:
+    """Read and patch an object, and retry after a conflict. Return whether there was something to write.
+
+    Args:
+        cluster: the cluster.
+        path: the object's.
+        name: the object's, as text.
+        make: the merge patch for the object as it was read; None for no change.
+
+    Raises:
+        HarnessError: others change it all the time.
+        ApiError, UnreachableError: the API server refuses or does not answer.
+    """
     written = False
 
     def attempt() -> Reading:
         nonlocal written
-        node = read(cluster, name)
-        body = make(node)
+        found = cluster.request("GET", path)
+        body = make(found)
         if body is None:
             return Reading(True, "nothing to change")
-        body["metadata"]["resourceVersion"] = node["metadata"].get("resourceVersion")
+        body["metadata"]["resourceVersion"] = found["metadata"].get("resourceVersion")
         try:
-            cluster.patch(f"/api/v1/nodes/{name}", body, "merge-patch")
+            cluster.patch(path, body, "merge-patch")
         except ApiError as refused:
             if refused.status != 409:
                 raise
@@ -164,7 +175,5 @@ def _rewrite(cluster: Cluster, name: str, make: Callable[[Json], Json | None]) -
         written = True
         return Reading(True, "changed")
 
-    converge(attempt, CHANGED).required(
-        f"Cannot change node {name}", "check which other client changes it all the time."
-    )
+    converge(attempt, CHANGED).required(f"Cannot change {name}", "check which other client changes it all the time.")
     return written

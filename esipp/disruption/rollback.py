@@ -8,7 +8,7 @@ from esipp.base.errors import EsippError
 from esipp.base.waiting import Budget, Convergence, Reading, converge
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import Cluster
-from esipp.disruption import marks, shell
+from esipp.disruption import kube_proxy, marks, shell
 from esipp.disruption.marks import Mark
 
 UNDONE = Budget("rollback of disruptions", 60.0, need=1, spacing=0.5)
@@ -19,8 +19,9 @@ class Undo:
     """The rollback of a change, if the change has a mark of this owner.
 
     Args:
-        what: the value of a ``Mark`` for a change to a Node object, or of a ``Disruption`` on the node itself.
-        node: name of the node.
+        what: the value of a ``Mark`` for a change to a Node object, or of a ``Disruption`` on the node itself or of
+            kube-proxy.
+        node: name of the node; ``all`` for kube-proxy.
         owner: ``host/pid`` of the run.
         way: the command that runs commands on the node; empty for a rollback through the API.
     """
@@ -42,8 +43,19 @@ class Undo:
     @property
     def done(self) -> str:
         """The message about the performed rollback."""
+        if self._of_kube_proxy:
+            return kube_proxy.UNDOING[Disruption(self.what)]
         commands = shell.SERVICES[Disruption(self.what)].done if self.way else marks.UNDOING[Mark(self.what)]
         return commands.format(self.node)
+
+    @property
+    def where(self) -> str:
+        """Where it is, as text."""
+        return "all nodes" if self._of_kube_proxy else f"node {self.node}"
+
+    @property
+    def _of_kube_proxy(self) -> bool:
+        return self.what in set(kube_proxy.UNDOING)
 
     def perform(self, cluster: Cluster) -> bool:
         """Perform the rollback, and return whether there was anything to undo.
@@ -53,6 +65,8 @@ class Undo:
         """
         if self.way:
             return shell.go_on(self.way, Disruption(self.what), self.owner)
+        if self._of_kube_proxy:
+            return kube_proxy.undo(cluster, self.owner)
         return marks.undo(cluster, self.node, Mark(self.what), self.owner)
 
 

@@ -49,8 +49,8 @@ class Settings:
     judged window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses
     which. ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0;
     ``require`` are features without which the cluster is refused (required_features.py). ``allow_disruptive``
-    allows what others on the cluster would notice; ``long`` asks what takes long; ``redact_cloud_ids`` puts
-    pseudonyms for what names a cloud's account.
+    allows what others on the cluster would notice; ``kube_proxy_image`` is another image of kube-proxy for that.
+    ``long`` asks what takes long; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
     ``implementation`` is what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most
     (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load
     balancer that the cluster is said to have (a profile's name or file); empty for what is found. ``bound`` is how many
@@ -97,6 +97,7 @@ class Settings:
     as_user: str = ""
     request_timeout: float = REQUEST_TIMEOUT
     baseline: Path | None = None
+    kube_proxy_image: str = ""
 
     @property
     def repeat(self) -> str:
@@ -109,6 +110,8 @@ class Settings:
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
         usual["--moves"] = str(DEFAULT_MOVES)
         values["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
+        name = "--kube-proxy-image"
+        values[name], usual[name] = self.kube_proxy_image, os.environ.get("ESIPP_KUBE_PROXY_IMAGE", "")
         values["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in values.items() if value != usual[name]]
         words += [f"--as {shlex.quote(self.as_user)}"] if self.as_user else []

@@ -191,7 +191,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     for name, option, on in (("disruptive", "--allow-disruptive", allowed), (LONG, "--long", settings.long)):
         features[name] = Feature(on, f"{option} was given" if on else f"only with {option}", ours=True)
     ways = proven(raw)
-    features |= disruption_features(cluster, [item["metadata"]["name"] for item in raw], ways)
+    kernels = {item["metadata"]["name"]: item["status"]["nodeInfo"].get("kernelVersion", "") for item in raw}
+    features |= disruption_features(cluster, kernels, ways, settings.kube_proxy_image)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"

@@ -22,6 +22,7 @@ from esipp.checks.versions import check_age, read_version
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
+from esipp.disruption import kube_proxy
 from esipp.disruption.marks import CORDONED_BY
 from esipp.disruption.restarts import agent_pods, pods_feature
 from esipp.judging.topology import Node, cast_roles, is_ready, read_node
@@ -310,12 +311,15 @@ def dns_feature(cluster: Cluster) -> Feature:
     return Feature(False, f"kube-system has no Service with the label {LABEL}")
 
 
-def disruption_features(cluster: Cluster, nodes: Collection[str], reached: Collection[str]) -> dict[str, Feature]:
+def disruption_features(
+    cluster: Cluster, nodes: Mapping[str, str], reached: Collection[str], kube_proxy_image: str = ""
+) -> dict[str, Feature]:
     """The features of ``Disruption``, except ``disruptive`` itself.
 
     Args:
         cluster: the cluster.
-        nodes: all nodes of the cluster.
+        nodes: all nodes of the cluster, each with its kernel version.
+        kube_proxy_image: another image of kube-proxy; empty if none is named.
         reached: nodes that are proven to be containers on this machine (``node_containers.proven``).
     """
     lost = sorted(set(nodes) - set(reached))
@@ -330,7 +334,7 @@ def disruption_features(cluster: Cluster, nodes: Collection[str], reached: Colle
         ),
     }
     found["control-plane.reachable"] = _control_plane(cluster, reached)
-    return found
+    return found | kube_proxy.features(cluster, nodes, kube_proxy_image)
 
 
 def _controller(cluster: Cluster, reached: Collection[str]) -> Feature:

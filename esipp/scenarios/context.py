@@ -135,7 +135,10 @@ class Context:
     def disruptor(self, stop: Stop) -> Disruptor:
         """A disruptor whose rollback no signal interrupts; the caller closes it."""
         run = self.run
-        return Disruptor(self.cluster, self.findings, run.id, stop, undisturbed, run.folder / "watchdog.txt", run.say)
+        return Disruptor(
+            self.cluster, self.findings, run.id, stop, undisturbed, run.folder / "watchdog.txt", run.say,
+            run.settings.kube_proxy_image,
+        )  # fmt: skip
 
     def observe(self, scenario: Scenario) -> Any:
         """Run a scenario, with those that may run beside it, and record its evidence.

@@ -382,7 +382,7 @@ def families() -> Checks:
     said = "The API server refuses to change the first family of a dual-stack Service"
     changes = "a Service loses the ClusterIP that clients know"
     yield from refusal(
-        "families.changed", said, made, "edited", "ipFamilies[0]", "as indicated by", changes, API_FAMILIES,
+        "families.changed", said, made, "edited", "clusterIPs[0]", "as indicated by", changes, API_FAMILIES,
         KEP_563, VALIDATION, **because,
     )  # fmt: skip
     stays = "the Service keeps its families, or loses the ClusterIP that clients know"

@@ -45,6 +45,8 @@ def may_move(event: Event, way: Way) -> bool:
 
 def about_losses(event: Event, way: Way) -> What:
     """Return which claim about losses holds."""
+    if event.rewrites:
+        return What.GAP
     if event.forgets or (event.refuses and not way.local):
         gap = way.by in CHECKED and not event.takes_endpoints
         return What.GAP if gap else What.LOSSES
@@ -124,7 +126,7 @@ def check(event: Event, way: Way, family: Family, what: What) -> Check[Continuit
         ),
         subject=Continuity(event, way, family, what),
         expected=expected(event, what),
-        fails_if=FAILS_IF[what],
+        fails_if=fails_if(event, what),
         asked=ASKED,
         differences=tuple(differences(event, way, what)),
     )

@@ -76,6 +76,12 @@ def _sentences(event: Event, way: Way, what: What) -> str:
     if what is What.NO_DELAY:
         at_once = f"answers new connections, and is late for at most {AT_ONCE:g} s at a time"
         return f"{meanwhile}, {through} {at_once}. Single SYNs may be lost and sent again."
+    if what is What.GAP and event.rewrites:
+        return (
+            f"{meanwhile}, {through} has no gap longer than {FIELD_LIMIT:.0f} s. A kube-proxy that starts in another "
+            "mode removes the rules of the earlier one before it writes its own: connections that are opened meanwhile "
+            "may be lost."
+        )
     if what is What.GAP and event.refuses:
         return (
             f"{meanwhile}, {through} has no gap longer than N x timeout + period of health checks. The "
@@ -135,7 +141,16 @@ def _sentences(event: Event, way: Way, what: What) -> str:
 
 def expected(event: Event, what: What) -> str:
     """Return what is expected, in short."""
+    if what is What.GAP and event.rewrites:
+        return f"no gap longer than {FIELD_LIMIT:.0f} s"
     return "no gap longer than N x timeout + period" if what is What.GAP and event.refuses else EXPECTED[what]
+
+
+def fails_if(event: Event, what: What) -> str:
+    """Return what makes a check fail."""
+    if what is What.GAP and event.rewrites:
+        return "kube-proxy does not serve in the other mode, or rules of the earlier one stay in its way"
+    return FAILS_IF[what]
 
 
 def by_bound(event: Event, way: Way) -> bool:
@@ -160,7 +175,7 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
     about: dict[What, tuple[Reference, ...]] = {
         What.NO_LOSS: (DESIGN_BLACKHOLE,) if way.local else (API_ETP,),
         What.NO_DELAY: (API_ETP, RETRANSMISSION),
-        What.GAP: (DESIGN_BOUND,),
+        What.GAP: (E2E_LAG,) if event.rewrites else (DESIGN_BOUND,),
         What.LOSSES: (DESIGN_BOUND,) if by_bound(event, way) else (DESIGN_BLACKHOLE,),
         What.PROMPT: (API_ETP, DESIGN_BACKWARD),
         What.FAIL_OVER: (METALLB_LAYER_2,),
@@ -261,7 +276,6 @@ __all__ = [
     "ASKED",
     "CHECKED",
     "EXPECTED",
-    "FAILS_IF",
     "NODEPORT",
     "PROXIES",
     "SUITE",
@@ -271,6 +285,7 @@ __all__ = [
     "What",
     "by_bound",
     "expected",
+    "fails_if",
     "references",
     "requirement",
     "stream_expected",

@@ -5,17 +5,19 @@ pods like a run's.
 """
 
 import argparse
+import os
 import random
 import secrets
 import time
 
 from esipp.base.interrupt import Stop, undisturbed
-from esipp.checks.disruption import PLACED, Disruption
+from esipp.checks.disruption import PLACED, Disruption, features_of
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
 from esipp.disruption.disruptor import Disruptor
+from esipp.disruption.kube_proxy import UNDOING
 from esipp.ledger.run import Settings
-from esipp.preflight.preflight import examine
+from esipp.preflight.preflight import Findings, examine
 from esipp.testbed import manifests
 
 LABELS = {"app": "drained"}
@@ -25,16 +27,29 @@ SECONDS = {Disruption.KUBELET: 5.0}
 """Duration of each disruption; 3 s by default, as leaders keep their Leases for 10 s without an API server."""
 
 
+def possible(what: Disruption, findings: Findings) -> bool:
+    """Whether this kube-proxy can be changed so; if not, the reason is printed. All else must be possible here."""
+    if what not in UNDOING:
+        return True
+    missing = [f"{name} ({each.why})" for name in features_of(what) if not (each := findings.features[name]).present]
+    if missing:
+        print(f"left out: {what}: no {', no '.join(missing)}", flush=True)
+    return not missing
+
+
 def main() -> None:
     """Set-up, disruptions, teardown."""
     parser = argparse.ArgumentParser()
     for name in ("--context", "--image", "--seed"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--kube-proxy-image", default=os.environ.get("ESIPP_KUBE_PROXY_IMAGE", ""))
     parser.add_argument("only", nargs="*", type=Disruption)
     options = parser.parse_args()
     chance = random.Random(int(options.seed))
     cluster = Cluster(options.context)
-    findings = examine(cluster, Settings(options.context, image=options.image, allow_disruptive=True))
+    other = options.kube_proxy_image
+    settings = Settings(options.context, image=options.image, allow_disruptive=True, kube_proxy_image=other)
+    findings = examine(cluster, settings)
     nodes = sorted(findings.roles.values())
     run = f"kill-{secrets.token_hex(3)}"
     space = f"esipp-{run}"
@@ -46,10 +61,12 @@ def main() -> None:
     ]
     for pod in pods:
         cluster.create(f"/api/v1/namespaces/{space}/pods", pod)
-    order = options.only or [each for each in Disruption if each not in NEEDS_TRAFFIC]
+    order = options.only or [each for each in Disruption if each not in NEEDS_TRAFFIC and possible(each, findings)]
     if not options.only:
         chance.shuffle(order)
-    with Disruptor(cluster, findings, run, Stop(), undisturbed, say=lambda line: print(line, flush=True)) as disruptor:
+    with Disruptor(
+        cluster, findings, run, Stop(), undisturbed, say=lambda line: print(line, flush=True), kube_proxy_image=other
+    ) as disruptor:
         for what in order:
             node = "" if what in PLACED else chance.choice(nodes)
             lasting = SECONDS.get(what, 3.0)

@@ -89,6 +89,23 @@ def test_lanes_of_two_minors_share_all_builds_but_kubernetes(tmp_path: Path) -> 
     assert old.node_image != new.node_image
 
 
+def test_kube_proxy_of_another_version_is_built_alone_and_on_the_same_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, journal = Places(tmp_path / "cache", tmp_path / "run"), Journal(tmp_path / "logs")
+    build, made = golang.kube_proxy("v1.35.4"), list[tuple[str, str]]()
+    assert (set(build.programs), build.version) == ({"kube-proxy"}, "v1.35.4")
+    assert golang.kube_proxy("v1.36.3").key != build.key != golang.kubernetes("v1.35.4").key
+    Store(where).get(build.name, build.key, lambda out: (out / "kube-proxy").write_text(""))
+    builder = Builder("v1.35.4", Store(where), Engine(where), journal)
+    monkeypatch.setattr(builder, "_on_base", lambda step, reference, program: made.append((reference, program.name)))
+    assert builder.kube_proxy() == "registry.k8s.io/kube-proxy:v1.35.4"
+    assert made == [("registry.k8s.io/kube-proxy:v1.35.4", "kube-proxy")]
+    assert builder.base_image == Builder("v1.36.3", Store(where), Engine(where), journal).base_image
+    with pytest.raises(SetupError, match=r"v1\.2\.3 has no Go module"):
+        golang.kube_proxy("v1.2.3")
+
+
 def test_the_store_keeps_one_kubernetes_a_lane(tmp_path: Path) -> None:
     for kind in ("kubernetes", "etcd"):
         for key in "abcde":

@@ -186,6 +186,9 @@ def test_a_command_gets_the_image_and_how_its_reader_repeats_it(path: str) -> No
     environment = ClusterAccess(path, "kind-iptables", "v1.36.3", "node:1", "echo:1").environment
     assert environment["ESIPP_IMAGE"] == "echo:1"
     assert environment["ESIPP_REPEAT"] == "./ci/enter esipp run --context kind-esipp"
+    assert "ESIPP_KUBE_PROXY_IMAGE" not in environment
+    loaded = ClusterAccess(path, "kind-iptables", "v1.36.3", "node:1", "echo:1", "kube-proxy:1")
+    assert loaded.environment["ESIPP_KUBE_PROXY_IMAGE"] == "kube-proxy:1"
 
 
 def test_an_unknown_lane_names_the_known_ones() -> None:

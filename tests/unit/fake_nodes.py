@@ -23,6 +23,9 @@ users: [{name: u, user: {token: secret}}]
 contexts: [{name: home, context: {cluster: c, user: u}}]
 """
 
+PROXY_CONFIG = "/api/v1/namespaces/kube-system/configmaps/kube-proxy"
+PROXIES = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
+
 EXCLUDED = {"node.kubernetes.io/exclude-from-external-load-balancers": ""}
 
 
@@ -30,7 +33,9 @@ class FakeNodes:
     """What disruptions need of an API server; ``before`` is called with each request and may answer it, or be silent.
 
     Deleted pods of a DaemonSet come again, under another name, unless ``abandoned``. ``spaces`` are the namespaces with
-    our label, ``of_runs`` the Leases in them, by namespace.
+    our label, ``of_runs`` the Leases in them, by namespace. ``objects`` are kube-proxy's, by path (``add_proxies``):
+    a DaemonSet whose template changes has all its pods replaced, unless ``abandoned``. They are in ``stuck_mode``, or
+    in that of the configuration.
     """
 
     def __init__(self) -> None:
@@ -41,6 +46,9 @@ class FakeNodes:
         self.services: list[Json] = []
         self.of_runs: dict[str, Json] = {}
         self.requests: list[str] = []
+        self.objects: dict[str, Json] = {}
+        self.logs: dict[str, str] = {}
+        self.stuck_mode = ""
         self.silent: Callable[[], bool] = lambda: False
         self.abandoned = False
         self.before: Callable[[str, str, Json], Answer | None] = lambda method, path, body: None
@@ -60,6 +68,68 @@ class FakeNodes:
             metadata["ownerReferences"] = [{"kind": "DaemonSet", "uid": daemon_set, "controller": True}]
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         self.pods[f"{namespace}/{name}"] = {"metadata": metadata, "spec": {"nodeName": node}, "status": ready}
+
+    def add_proxies(self, config: str = 'mode: ""\nkind: Config\n', image: str = "kube-proxy:v1.36.3") -> None:
+        """kube-proxy on all nodes, as kubeadm leaves it; its version is its image's tag."""
+        metadata = {"name": "kube-proxy", "resourceVersion": "1", "generation": 1}
+        containers = [{"name": "beside", "image": "other:1"}, {"name": "kube-proxy", "image": image}]
+        template = {"metadata": {"labels": {"k8s-app": "kube-proxy"}}, "spec": {"containers": containers}}
+        self.objects[PROXY_CONFIG] = {
+            "metadata": {"name": "kube-proxy", "resourceVersion": "1"}, "data": {"config.conf": config},
+        }  # fmt: skip
+        self.objects[PROXIES] = {"metadata": metadata, "spec": {"template": template}}
+        self.roll()
+
+    def plain_objects(self) -> dict[str, Json]:
+        """What others see of kube-proxy's objects, to be compared."""
+        found = deepcopy(self.objects)
+        for item in found.values():
+            for name in ("resourceVersion", "generation"):
+                item["metadata"].pop(name, None)
+            item.pop("status", None)
+            for metadata in (item["metadata"], item.get("spec", {}).get("template", {}).get("metadata", {})):
+                if not metadata.get("annotations"):
+                    metadata.pop("annotations", None)
+        return found
+
+    def roll(self) -> None:
+        """The controller of kube-proxy's DaemonSet: a new pod on each node, which reads the configuration."""
+        daemon_set, text = self.objects[PROXIES], self.objects[PROXY_CONFIG]["data"]["config.conf"]
+        image = daemon_set["spec"]["template"]["spec"]["containers"][1]["image"]
+        named = [line.split()[1].strip('"') for line in text.splitlines() if line.startswith("mode:")]
+        mode = self.stuck_mode or "".join(named) or "iptables"
+        for key in [key for key, pod in self.pods.items() if pod["metadata"]["labels"].get("k8s-app") == "kube-proxy"]:
+            del self.pods[key]
+        for node in self.nodes:
+            self._made += 1
+            name = f"kube-proxy-{self._made}"
+            self.add_pod(name, node, namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
+            state = {"name": "kube-proxy", "imageID": f"sha256:{image}"}
+            self.pods[f"kube-system/{name}"]["status"]["containerStatuses"] = [state]
+            self.logs[name] = (
+                f'I1128 server_linux.go:254] "Using {mode} Proxier"\n'
+                f'I1128 server.go:539] "Version info" version="{image.partition(":")[2]}"\n'
+            )
+        number = len(self.nodes)
+        daemon_set["status"] = {
+            "observedGeneration": daemon_set["metadata"]["generation"], "desiredNumberScheduled": number,
+            "updatedNumberScheduled": number, "numberReady": number,
+        }  # fmt: skip
+
+    def _on_object(self, method: str, path: str, body: Json) -> Answer:
+        item = self.objects[path]
+        if method == "PATCH":
+            metadata = item["metadata"]
+            if body["metadata"].pop("resourceVersion") != metadata["resourceVersion"]:
+                return _no(409, "Conflict", "the object has been modified")
+            before = deepcopy(item.get("spec"))
+            _merge(item, body)
+            metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+            if item.get("spec") != before:
+                metadata["generation"] += 1
+                if not self.abandoned:
+                    self.roll()
+        return 200, item
 
     def marked(self) -> dict[str, dict[str, str]]:
         """The annotations of the nodes that have any."""
@@ -91,6 +161,12 @@ class FakeNodes:
                 return (200, lease) if lease else _no(404, "NotFound", space)
             case "GET", ["apis", "coordination.k8s.io", "v1", "namespaces", space, "leases", name]:
                 return self._lease(f"{space}/{name}")
+            case "GET", ["apis", "apps", "v1", "namespaces", "kube-system", "daemonsets"]:
+                return 200, {"items": [item for path, item in self.objects.items() if path == PROXIES]}
+            case "GET" | "PATCH", _ if path in self.objects:
+                return self._on_object(method, path, body)
+            case "GET", ["api", "v1", "namespaces", _, "pods", name, "log"] if name in self.logs:
+                return 200, {"log": self.logs[name]}
             case "GET", ["api", "v1", "pods"]:
                 return 200, {"items": self._selected("", query)}
             case "GET", ["api", "v1", "namespaces", space, "pods"]:
@@ -176,7 +252,7 @@ def _server(fake: FakeNodes) -> Iterator[int]:
                 return
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             status, document = fake.answer(self.command, url.path, query, body)
-            said = json.dumps(document).encode()
+            said = (document.get("log") or json.dumps(document)).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(said)))
             self.end_headers()

@@ -417,7 +417,7 @@ class FakeServices:
         if old and "families-change" not in self.lies:
             first, before = (each["spec"].get("ipFamilies", [""])[0] for each in (service, old))
             if first and before and first != before:
-                raise self._invalid("spec.clusterIPs[0]: Invalid value: expected an IPv4 value as indicated by `ipFamilies[0]`")
+                raise self._invalid("spec.clusterIPs[0]: Invalid value: expected as indicated by `ipFamilies[0]`")
         if old and balanced and spec.get("loadBalancerClass") != old["spec"].get("loadBalancerClass"):
             raise self._invalid("spec.loadBalancerClass: Invalid value: may not change once set")
 

@@ -149,11 +149,18 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROMPT", 0.0)
 
 
-@pytest.mark.parametrize("phase", [Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER])
+@pytest.mark.parametrize(
+    "phase",
+    [
+        *(Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER),
+        *(Phase.PROXY_MODE, Phase.PROXY_UPGRADED),
+    ],
+)
 def test_a_disruption_is_the_disruptors_and_its_proof_is_reported(phase: Phase) -> None:
     disruptor, notes = FakeDisruptor(), Notes()
     made(disruptor=disruptor).perform(event(phase), notes)
-    assert disruptor.asked == [(event(phase).disruption, "" if phase is Phase.API_SERVER else "a", "", False)]
+    everywhere = phase in (Phase.API_SERVER, Phase.PROXY_MODE, Phase.PROXY_UPGRADED)
+    assert disruptor.asked == [(event(phase).disruption, "" if everywhere else "a", "", False)]
     assert (notes.happened, notes.ended, notes.words) == (2.0, 4.0, "seen with our own eyes")
     assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
 
@@ -191,6 +198,39 @@ def test_a_node_that_refuses_does_so_for_as_long_as_a_balancer_needs_to_leave_it
     began = time.monotonic()
     made(disruptor=FakeDisruptor()).perform(event(Phase.CONNTRACK_FULL), Notes())
     assert time.monotonic() - began >= 0.3 + 0.1 + 0.2
+
+
+def test_another_mode_has_shown_its_effect_when_all_ways_answer_or_have_had_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = list[bool]()
+    for left, least in ((["nodeport.local"], 0.15 + 0.2), ([], 0.2)):
+        traffic = FakeStreams()
+        monkeypatch.setattr(traffic, "unsettled", lambda now, asked, left=left: looked.append(True) or left)
+        began = time.monotonic()
+        timeouts = replace(QUICK, change_shown=SHORT)
+        made(traffic, disruptor=FakeDisruptor(), timeouts=timeouts).perform(event(Phase.PROXY_MODE), Notes())
+        assert least <= time.monotonic() - began < least + 2.0
+    assert looked
+
+
+@pytest.mark.parametrize("phase", [Phase.KUBE_PROXY, Phase.PROXY_MODE, Phase.PROXY_UPGRADED])
+def test_how_long_a_health_check_was_away_with_kube_proxy_is_reported(phase: Phase) -> None:
+    traffic, now = FakeStreams(), time.monotonic()
+    away = [Sample(n, now + n * 0.01, now + n * 0.01, "refused" if 3 <= n < 8 else "200") for n in range(10)]
+    traffic.health[FAMILY]["a"] = Stream("health", 0.01, away)
+    traffic.health[FAMILY]["a"].freeze()
+    notes = Notes()
+    acts = made(traffic, disruptor=FakeDisruptor(), timeouts=replace(QUICK, change_shown=SHORT))
+    acts.perform(replace(event(phase), lasts=0.2), notes)
+    assert notes.words == "seen with our own eyes; health check of a over IPv4: not 200 for 0.0 s (refused)"
+
+
+def test_the_longest_time_without_a_200_is_from_the_first_other_answer_to_the_end_of_the_last() -> None:
+    said = ["200", "503", "refused", "200", "refused", "timeout", "timeout", "200"]
+    samples = [Sample(n, float(n), n + 0.5, outcome) for n, outcome in enumerate(said)]
+    assert module._longest_not_200(samples) == (2.5, {"503", "refused", "timeout"})
+    assert module._longest_not_200(samples[:1]) == (0.0, set())
 
 
 def test_only_pods_of_the_deployment_are_evicted_and_all_of_them_must_go() -> None:

@@ -13,6 +13,7 @@ from esipp.judging.timeline.expected_backends import LATE
 from esipp.judging.timeline.losses import gaps, tally
 from esipp.judging.timeline.streams import Sample, Steer, Stream
 from esipp.judging.topology import parse_address
+from esipp.scenarios.continuity import judge as judge_module
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, LinkChange, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import service_name
@@ -84,6 +85,7 @@ def test_every_phase_shows_losses_where_they_are_legitimate() -> None:
         (Phase.KUBE_PROXY, "nodeport.local"),
         (Phase.SPEAKER, ECMP),
         (Phase.API_SERVER, "default.cluster"),
+        (Phase.PROXY_UPGRADED, "nodeport.cluster"),
         (Phase.KUBELET, "nodeport.cluster"),
         (QUIET, "default.local"),
     ],
@@ -104,6 +106,19 @@ def test_what_is_lost_where_nobody_promised_otherwise_is_recorded() -> None:
     seen = changed(world(), "default.local", moment(ROLLING, 4.0), lost, count=30)
     assert differing(seen) == {}
     assert "30 of" in verdict(seen, check_id(ROLLING, "default.local", "losses")).observed
+
+
+def test_another_mode_may_lose_what_is_opened_meanwhile_but_not_for_longer_than_a_service_proxy_may_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(judge_module, "FIELD_LIMIT", 6.0)
+    slug, at = "nodeport.local", moment(Phase.PROXY_MODE, 4.0)
+    assert differing(changed(world(), slug, at, lost, count=40)) == {}
+    seen = changed(world(), slug, at, lost, count=80)
+    assert differing(seen) == red(Phase.PROXY_MODE, slug, "gap")
+    assert "bound 6.00 s" in verdict(seen, check_id(Phase.PROXY_MODE, slug, "gap")).observed
+    seen = broken(world(), slug, moment(Phase.PROXY_MODE, 3.0))
+    assert check_id(Phase.PROXY_MODE, slug, "lasting") in differing(seen)
 
 
 def verdict(seen, name):

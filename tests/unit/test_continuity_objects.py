@@ -63,7 +63,7 @@ def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
 
 
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
-    for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
+    for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER, Phase.PROXY_UPGRADED):
         assert {check.subject.what for check in ALL_CHECKS if check.subject.phase is phase} == {
             What.NO_LOSS, What.NO_DELAY, What.SOURCE, What.PLACE, What.LASTING, What.STREAM,
         }  # fmt: skip
@@ -114,9 +114,23 @@ def test_a_node_that_is_cut_off_has_endpoints_that_cluster_services_go_on_to_use
     }
 
 
+def test_another_mode_may_lose_connections_but_no_way_for_long() -> None:
+    assert set(losses(Phase.PROXY_MODE).values()) == {GAP}
+    gaps = [check for check in ALL_CHECKS if check.subject.phase is Phase.PROXY_MODE and check.subject.what is What.GAP]
+    assert {check.expected for check in gaps} == {"no gap longer than 30 s"}
+    assert all("no gap longer than 30 s" in check.requirement for check in gaps)
+    lasting = [
+        check
+        for check in ALL_CHECKS
+        if check.subject.phase is Phase.PROXY_MODE and check.subject.what in (What.LASTING, What.SOURCE)
+    ]
+    assert {check.level for check in lasting} == {Level.EXTENDED}
+
+
 def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
     moved = {check.subject.phase for check in ALL_CHECKS if any(known.covers == MOVED for known in check.differences)}
-    assert not moved & {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER}
+    still = {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER, Phase.PROXY_MODE, Phase.PROXY_UPGRADED}
+    assert not moved & still
 
 
 def test_a_prompt_return_to_local_is_asked_of_local_services_while_policies_change() -> None:

@@ -21,16 +21,17 @@ from esipp.checks.health import Place, Situation
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import addresses, disruptor, restarts, services, shell
+from esipp.disruption import addresses, disruptor, kube_proxy, restarts, rollouts, services, shell
 from esipp.disruption.addresses import another
 from esipp.disruption.disruptor import Disruptor
+from esipp.disruption.kube_proxy import CHANGED_BY
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
 from esipp.scenarios.health.run import ask_cordoned
 from esipp.scenarios.timeouts import TIMEOUTS
-from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
+from tests.unit.fake_nodes import EXCLUDED, PROXIES, PROXY_CONFIG, FakeNode, FakeNodes
 
 OURS = {"esipp.dev__run": "r1"}
 SHORT = Budget("something, in a test", 0.6, need=1, spacing=0.05)
@@ -367,6 +368,153 @@ def test_a_delete_that_does_nothing_is_found_out(fake: FakeNodes, make: Make, mo
         make().perform(Disruption.KUBE_PROXY, "a", nothing)
 
 
+# ------------------------------------------------------------------------------------------ kube-proxy on all nodes
+CONFIG = "kind: KubeProxyConfiguration\nmode: iptables\nnodePortAddresses: null"
+
+
+def proxies(fake: FakeNodes) -> dict[str, str]:
+    """What the kube-proxy of each node says of itself."""
+    pods = [pod for pod in fake.pods.values() if pod["metadata"]["labels"].get("k8s-app") == "kube-proxy"]
+    return {pod["spec"]["nodeName"]: fake.logs[pod["metadata"]["name"]] for pod in pods}
+
+
+@pytest.mark.parametrize(
+    ("config", "now", "before"),
+    [
+        (CONFIG, "nftables", "iptables"),
+        ('mode: ""\nkind: KubeProxyConfiguration', "nftables", "iptables"),
+        ("mode: nftables\nkind: KubeProxyConfiguration\n", "iptables", "nftables"),
+        ("kind: KubeProxyConfiguration\n", "nftables", "iptables"),
+    ],
+)
+def test_kube_proxy_is_in_another_mode_on_all_nodes_and_back(
+    config: str, now: str, before: str, fake: FakeNodes, make: Make
+) -> None:
+    fake.add_proxies(config)
+    was, seen = fake.plain_objects(), []
+    proof = make().perform(Disruption.PROXY_MODE, "a", lambda: seen.append((proxies(fake), deepcopy(fake.objects))))
+    ((said, objects),) = seen
+    assert set(said) == {"a", "b", "c"}
+    assert all(f"Using {now} Proxier" in each for each in said.values())
+    assert all(objects[path]["metadata"]["annotations"][CHANGED_BY] == owner() for path in (PROXY_CONFIG, PROXIES))
+    assert fake.plain_objects() == was
+    assert all(f"Using {before} Proxier" in each for each in proxies(fake).values())
+    assert proof.node == "all"
+    assert f"kube-proxy v1.36.3 in {now} mode on 3 nodes, one node after the other" in proof.words
+    assert f"kube-proxy v1.36.3 in {before} mode on 3 nodes again" in proof.words
+
+
+def test_only_the_line_of_the_mode_is_undone(fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies(CONFIG)
+    data = fake.objects[PROXY_CONFIG]["data"]
+
+    def meanwhile() -> None:
+        data["config.conf"] = data["config.conf"].replace("null", "[primary]")
+
+    make().perform(Disruption.PROXY_MODE, "", meanwhile)
+    assert data["config.conf"] == CONFIG.replace("null", "[primary]")
+
+
+def test_kube_proxy_is_of_another_image_on_all_nodes_and_back(fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies()
+    was, seen = fake.plain_objects(), []
+    disruptor = make(kube_proxy_image="kube-proxy:v1.35.4")
+    proof = disruptor.perform(
+        Disruption.PROXY_UPGRADED, "", lambda: seen.append(deepcopy(fake.objects[PROXIES]["spec"]["template"]))
+    )
+    assert [each["image"] for each in seen[0]["spec"]["containers"]] == ["other:1", "kube-proxy:v1.35.4"]
+    assert fake.plain_objects() == was
+    assert "kube-proxy v1.35.4 in iptables mode on 3 nodes, one node after the other" in proof.words
+    assert "kube-proxy v1.36.3 in iptables mode on 3 nodes again" in proof.words
+
+
+def test_without_another_image_nothing_is_done(fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies()
+    with pytest.raises(RefusedError, match="no other image"):
+        make().perform(Disruption.PROXY_UPGRADED, "", nothing)
+    assert not any(request.startswith("PATCH") for request in fake.requests)
+
+
+def test_kube_proxies_that_stay_in_their_mode_are_no_proof_and_all_is_undone(fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies()
+    was, fake.stuck_mode = fake.plain_objects(), "iptables"
+    with pytest.raises(HarnessError, match="in iptables mode on 3 nodes, not nftables"):
+        make().perform(Disruption.PROXY_MODE, "", nothing)
+    assert fake.plain_objects() == was
+
+
+def test_the_image_of_before_under_another_name_is_no_proof(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.add_proxies()
+    was, roll = fake.plain_objects(), fake.roll
+
+    def same() -> None:
+        roll()
+        for pod in fake.pods.values():
+            pod["status"]["containerStatuses"] = [{"name": "kube-proxy", "imageID": "sha256:kube-proxy:v1.36.3"}]
+
+    monkeypatch.setattr(fake, "roll", same)
+    with pytest.raises(HarnessError, match="is the image of before"):
+        make(kube_proxy_image="mirror:v1.36.3").perform(Disruption.PROXY_UPGRADED, "", nothing)
+    assert fake.plain_objects() == was
+
+
+def test_kube_proxies_that_are_not_replaced_are_reported(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollouts, "ROLLED", SHORT)
+    monkeypatch.setattr(rollouts, "PER_NODE", 0.0)
+    fake.add_proxies()
+    was, fake.abandoned = fake.plain_objects(), True
+    with pytest.raises(HarnessError, match="kube-proxy is not replaced on all nodes"):
+        make().perform(Disruption.PROXY_MODE, "", nothing)
+    assert fake.plain_objects() == was
+
+
+def test_kube_proxies_that_another_replaces_meanwhile_prove_nothing(fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies()
+    with pytest.raises(HarnessError, match="replaced once more"):
+        make().perform(Disruption.PROXY_MODE, "", fake.roll)
+
+
+@pytest.mark.parametrize("path", [PROXY_CONFIG, PROXIES])
+def test_kube_proxy_that_another_run_changes_is_left_alone(path: str, fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies()
+    fake.objects[path]["metadata"]["annotations"] = {CHANGED_BY: "elsewhere/1"}
+    was = fake.plain_objects()
+    with pytest.raises(RefusedError, match="already changed by run elsewhere/1"):
+        make().perform(Disruption.PROXY_MODE, "", nothing)
+    assert fake.plain_objects() == was
+
+
+def kube_proxys(cluster: Cluster, image: str = "", **kernels: str) -> dict[str, str]:
+    """Why a change of kube-proxy is impossible; "" if it is possible."""
+    found = kube_proxy.features(cluster, {"a": "6.1.0-9-amd64", **kernels}, image)
+    return {name: "" if feature.present else feature.why for name, feature in found.items()}
+
+
+def test_kube_proxy_can_be_changed_where_its_objects_say_so(fake: FakeNodes, cluster: Cluster) -> None:
+    mode, image = kube_proxy.OTHER_MODE, kube_proxy.OTHER_IMAGE
+    assert set(kube_proxys(cluster).values()) == {"there is no DaemonSet kube-system/kube-proxy"}
+    fake.add_proxies()
+    assert kube_proxys(cluster) == {mode: "", image: "no other image is named (--kube-proxy-image)"}
+    assert kube_proxys(cluster, "kube-proxy:v1.35.4") == {mode: "", image: ""}
+    assert "names the image that kube-proxy has now" in kube_proxys(cluster, "kube-proxy:v1.36.3")[image]
+    assert "needs Linux 5.13, and b has 5.4.0" in kube_proxys(cluster, b="5.4.0")[mode]
+    fake.add_proxies("mode: nftables")
+    assert kube_proxys(cluster, b="5.4.0")[mode] == "", "iptables needs no new kernel"
+    fake.add_proxies("mode: ipvs")
+    assert "says ipvs" in kube_proxys(cluster)[mode]
+    fake.add_proxies(image="kube-proxy:v1.30.2")
+    assert "without a feature gate" in kube_proxys(cluster)[mode]
+    fake.objects[PROXIES]["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    assert all("OnDelete" in why for why in kube_proxys(cluster).values())
+    fake.add_proxies()
+    fake.objects[PROXIES]["metadata"]["labels"] = {kube_proxy.ADD_ON_MANAGER: "Reconcile"}
+    assert all("add-on manager" in why for why in kube_proxys(cluster).values())
+
+
 # ----------------------------------------------------------------------------------------------- on nodes themselves
 @pytest.fixture
 def control_plane(fake: FakeNodes, shell_of: dict[str, FakeNode], tmp_path: Path) -> FakeNode:
@@ -679,5 +827,6 @@ def test_each_disruption_has_its_feature() -> None:
             "nodes.shell",
         ),
         *("network-add-on.agents", "load-balancer.controller"),
+        *("kube-proxy.other-mode", "kube-proxy.other-image", "rights.kube-proxy"),
     }
     assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"

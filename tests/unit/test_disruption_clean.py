@@ -17,10 +17,10 @@ from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
 from esipp.checks.disruption import Disruption
 from esipp.cluster import leases
-from esipp.cluster.client import Cluster
+from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import cleanup as sweeping
-from esipp.disruption import marks, services, shell
+from esipp.disruption import kube_proxy, marks, services, shell
 from esipp.disruption.marks import Mark
 from esipp.judging.topology import Node, family_of, parse_address
 from esipp.preflight.preflight import Findings
@@ -29,7 +29,7 @@ from esipp.probing import outside
 from esipp.probing.node_containers import matches, nodes_of, proven
 from esipp.probing.outside import find_network
 from esipp.testbed import leftovers
-from tests.unit.fake_nodes import EXCLUDED, FakeNode, FakeNodes
+from tests.unit.fake_nodes import EXCLUDED, PROXIES, PROXY_CONFIG, FakeNode, FakeNodes
 
 DEAD = "elsewhere/1"
 
@@ -82,6 +82,50 @@ def test_all_marks_are_found_and_undone(cluster: Cluster, node: FakeNode, fake: 
     ]
     assert fake.plain() == before
     assert (node.says("kubelet"), node.marked) == ("active", {})
+    assert cleaned(cluster) == ["nothing to clean up"]
+
+
+@pytest.mark.parametrize("what", [Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED])
+def test_kube_proxy_gets_back_what_it_had(what: Disruption, cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+    fake.add_proxies()
+    before = fake.plain_objects()
+
+    def change(by: str) -> None:
+        if what is Disruption.PROXY_MODE:
+            kube_proxy.change_mode(cluster, by, "nftables")
+        else:
+            kube_proxy.change_image(cluster, by, "kube-proxy:v1.35.4")
+
+    change(owner())
+    assert cleaned(cluster) == ["nothing to clean up"], "its run lives"
+    kube_proxy.undo(cluster, owner())
+    change(DEAD)
+    assert fake.plain_objects() != before
+    assert cleaned(cluster, dry_run=True) == [f"would undo {what} on all nodes"]
+    assert cleaned(cluster) == [kube_proxy.UNDOING[what]]
+    assert fake.plain_objects() == before
+    assert cleaned(cluster) == ["nothing to clean up"]
+
+
+def test_a_run_that_was_killed_between_the_two_changes_of_kube_proxy_left_the_first(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    fake.add_proxies()
+    before = fake.plain_objects()
+    fake.before = lambda method, path, body: (500, {}) if method == "PATCH" and path == PROXIES else None
+    with pytest.raises(ApiError):
+        kube_proxy.change_mode(cluster, DEAD, "nftables")
+    fake.before = lambda method, path, body: None
+    assert fake.plain_objects() != before
+    assert cleaned(cluster) == [kube_proxy.UNDOING[Disruption.PROXY_MODE]]
+    assert fake.plain_objects() == before
+
+
+def test_kube_proxy_that_the_account_may_not_read_has_no_mark(
+    cluster: Cluster, node: FakeNode, fake: FakeNodes
+) -> None:
+    fake.add_proxies()
+    fake.before = lambda method, path, body: (403, {}) if path in (PROXIES, PROXY_CONFIG) else None
     assert cleaned(cluster) == ["nothing to clean up"]
 
 
@@ -492,7 +536,7 @@ def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes) -
     fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
 
     def present(nodes: str, reached: str) -> set[str]:
-        found = disruption_features(cluster, nodes, reached)
+        found = disruption_features(cluster, dict.fromkeys(nodes, "6.1"), reached)
         return {name for name, feature in found.items() if feature.present}
 
     assert present("a", "a") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}

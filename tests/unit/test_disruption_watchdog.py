@@ -15,9 +15,9 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.catalog import HOUSE
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import ALL_NODES, Disruption
 from esipp.cluster.client import Cluster
-from esipp.disruption import marks, shell
+from esipp.disruption import kube_proxy, marks, shell
 from esipp.disruption.marks import Mark
 from esipp.disruption.rollback import Undo, in_order, undo_all
 from esipp.disruption.watchdog import watch
@@ -105,6 +105,17 @@ def test_what_a_killed_run_left_is_undone(fake: FakeNodes, cluster: Cluster, tmp
     wait_until(lambda: not alive(dog))
     assert fake.plain() == before
     assert (node.says("kubelet"), node.marked) == ("active", {})
+
+
+def test_a_mode_that_a_killed_run_gave_to_kube_proxy_is_taken_back(fake: FakeNodes, cluster: Cluster) -> None:
+    fake.add_proxies()
+    before = fake.plain_objects()
+    kube_proxy.change_mode(cluster, "host/1", "nftables")
+    run, dog = start(cluster, [Undo(Disruption.PROXY_MODE.value, ALL_NODES, "host/1")])
+    assert fake.plain_objects() != before
+    kill(run)
+    wait_until(lambda: not alive(dog))
+    assert fake.plain_objects() == before
 
 
 def test_what_the_run_undid_itself_is_not_undone_again(fake: FakeNodes, cluster: Cluster) -> None:

@@ -211,9 +211,11 @@ def test_the_seconds_of_a_run_are_shared_out_among_the_checks_that_needed_them()
 
 
 def test_a_whole_run_takes_what_it_took() -> None:
-    checks = [check for check in all_checks() if not check.features & {"nodes.shell", LONG}]
+    checks = [check for check in all_checks() if not check.features & {"nodes.shell", "rights.kube-proxy", LONG}]
     whole = sum(expected(checks, 40, 5).values())
-    assert 700 < whole < 1000, "860 s were measured for 40 samples and 5 moves, without what is done on nodes"
+    assert 700 < whole < 1000, (
+        "860 s were measured for 40 samples and 5 moves, without what is done on nodes and to kube-proxy"
+    )
 
 
 def test_a_slow_run_is_slow_to_its_end_but_one_odd_phase_is_not_believed() -> None:

@@ -13,13 +13,14 @@ from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.continuity import PROXIES, Event, Phase, Way
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import PLACED, Disruption
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.node_ports import ALLOCATED
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
+from esipp.judging.timeline.streams import Sample
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.changing_pods import Watching
 from esipp.scenarios.continuity import objects
@@ -32,6 +33,9 @@ from esipp.testbed.testbed import Testbed
 
 MOST_HELD = 40.0
 """The most seconds for which a node is kept without a pod. A breach of a longer bound is not detected."""
+
+OF_KUBE_PROXY = frozenset({Disruption.KUBE_PROXY, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED})
+"""Disruptions that end kube-proxy, and with it a node's health checks, for a while."""
 
 FLAPS = 3
 """The number of times that a pod becomes unready and ready again."""
@@ -170,6 +174,7 @@ class Acts:
             Phase.POLICY_CHANGES: Steps(self._change_policy, self._see_cluster, self._return_policy, self._see_local),
             Phase.DRAIN: Steps(prove=self._see_drained),
             Phase.KUBELET: Steps(prove=self._see_503),
+            Phase.PROXY_MODE: Steps(prove=self._see_served),
         }
 
     def hold(self, seconds: float) -> None:
@@ -280,7 +285,7 @@ class Acts:
         phase = event.phase
         if self.disruptor is None:
             raise HarnessError(f"The disruption {phase} is not allowed.", "--allow-disruptive allows it.")
-        node = "" if phase is Phase.API_SERVER else self.places.of(event.node)
+        node = "" if what in PLACED else self.places.of(event.node)
         if what is Disruption.SPEAKER:
             node = self._announcing()
 
@@ -290,11 +295,13 @@ class Acts:
             steps.prove(notes)
             notes.cause()
 
-        before = self._answering()
+        before, began = self._answering(), time.monotonic()
         selector = objects.SELECTOR if phase is Phase.DRAIN else ""
         not_ready = what is Disruption.KUBELET
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
+        if what in OF_KUBE_PROXY:
+            notes.words = "; ".join([notes.words, *self._unhealthy(began)])
         notes.cut = node if event.cuts else ""
         if event.frees_vip:  # the node takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
@@ -307,6 +314,27 @@ class Acts:
         node = self.places.endpoint
         self._until(lambda: self._health(lambda said: said == "503", "503", only=node), self.timeouts.health_follows)
         self.hold(self.bound + CALM)
+
+    def _see_served(self, _: Notes) -> None:
+        """Wait until all ways are answered again; a way that is not has had more time than it may take."""
+
+        def look() -> Reading:
+            left = self.streams.unsettled(time.monotonic(), list(self.streams.streams))
+            return Reading(not left, ", ".join(left))
+
+        self.stop.converge(look, self.timeouts.change_shown)
+        self.hold(CALM)
+
+    def _unhealthy(self, since: float) -> list[str]:
+        """For how long the health check of each node did not say 200 since then, at most; nothing if it always did."""
+        found, now = [], time.monotonic()
+        for family, nodes in self.streams.health.items():
+            for node, stream in nodes.items():
+                seconds, outcomes = _longest_not_200(stream.view(since, now))
+                if outcomes:
+                    said = f"health check of {node} over {family}: not 200 for {seconds:.1f} s"
+                    found.append(f"{said} ({', '.join(sorted(outcomes))})")
+        return found
 
     def _announcing(self) -> str:
         """The node through which the cluster's own load balancer reaches the pods; its speaker announces the VIP."""
@@ -427,6 +455,19 @@ class Acts:
         return self.testbed.cluster.patch(
             f"/api/v1/namespaces/{self.testbed.namespace}/services/{name}", {"spec": spec}, "merge-patch"
         )
+
+
+def _longest_not_200(samples: Sequence[Sample]) -> tuple[float, set[str]]:
+    """The longest time without the answer 200, in seconds, and all other outcomes."""
+    longest, first, outcomes = 0.0, math.inf, set[str]()
+    for sample in samples:
+        if sample.outcome == "200":
+            first = math.inf
+            continue
+        first = min(first, sample.started)
+        outcomes.add(sample.outcome)
+        longest = max(longest, sample.ended - first)
+    return longest, outcomes
 
 
 LOOKS = 0.1

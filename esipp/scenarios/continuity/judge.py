@@ -10,7 +10,7 @@ from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, UNREWRITTEN, Conti
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
-from esipp.checks.timing import AT_ONCE, PROMPT, Blur, Held, hold, needed, say_unknown
+from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.ingress import strangers
@@ -292,6 +292,8 @@ class Judge:
         return replace(decided, late=decided.status is Status.FAIL)
 
     def _gap(self, check: ContinuityCheck) -> Decision:
+        if check.subject.event.rewrites:
+            return self._within(check, Bound(FIELD_LIMIT, "as long as Kubernetes' own tests wait for endpoints"))
         checking = self.seen.checking
         silent = check.subject.event.refuses
         bound = checking.silent_bound if silent else checking.bound

@@ -1,0 +1,229 @@
+"""kube-proxy on all nodes in another mode or of another image, one node after the other; and back."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from esipp.base.errors import HarnessError
+from esipp.base.interrupt import Stop
+from esipp.base.json import Json
+from esipp.base.waiting import Budget, Convergence, Reading, converge
+from esipp.checks.disruption import ALL_NODES, Disruption
+from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.disruption import kube_proxy
+from esipp.disruption.actions import Action
+from esipp.disruption.kube_proxy import OTHERS, mode_of
+from esipp.disruption.marks import RefusedError, is_ready
+from esipp.disruption.restarts import agent_pods
+from esipp.disruption.rollback import Undo
+
+ROLLED = Budget("kube-proxy of all nodes to be replaced", 60.0, need=1, spacing=0.5)
+"""And as many seconds more as the cluster has nodes, times ``PER_NODE``."""
+PER_NODE = 30.0
+HINT = "see 'kubectl -n kube-system rollout status daemonset kube-proxy'."
+
+MOST_BYTES = "200000"
+"""How much of a log is read, from its beginning: kube-proxy reports its mode and version when it starts."""
+_MODE = re.compile(r"Using (\w+) Proxier")
+_VERSION = re.compile(r"Version info.*?(v\d+\.\d+\.\d+[\w.+-]*)")
+
+Wait = Callable[[Callable[[], Reading], Budget], Convergence]
+
+
+class Reported(NamedTuple):
+    """What a kube-proxy reports of itself in its log, and the image that its node runs."""
+
+    mode: str
+    version: str
+    image_id: str
+
+
+@dataclass
+class ProxiesReplaced(Action):
+    """A change to kube-proxy of all nodes, whose DaemonSet replaces one pod after the other.
+
+    Args:
+        cluster: the cluster.
+        owner: ``host/pid`` of the run.
+    """
+
+    cluster: Cluster
+    owner: str
+    what: Disruption = field(init=False)
+    _known: dict[str, Reported] = field(default_factory=dict, init=False)
+    _proven: frozenset[str] = field(default=frozenset(), init=False)
+    _mode: str = field(default="", init=False)
+    _before: frozenset[str] = field(default=frozenset(), init=False)
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        """The rollback: of the objects; their controller does the rest."""
+        return (Undo(self.what.value, ALL_NODES, self.owner),)
+
+    def do(self) -> None:
+        """Change the objects."""
+        self._before = frozenset(_image_id(pod) for pod in agent_pods(self.cluster, Disruption.KUBE_PROXY))
+        self._change()
+
+    def prove(self, stop: Stop) -> str:
+        """Wait until all pods are replaced, and check what each reports."""
+        found, seconds = self._roll(stop.converge)
+        self._proven = frozenset(self._known)
+        if wrong := self._wrong(found):
+            raise HarnessError(f"kube-proxy was replaced on all nodes, but {wrong}.", "see the logs of its pods.")
+        return f"{_said(found)}, one node after the other in {seconds:.1f} s"
+
+    def lasts(self) -> str:
+        """Check that the same pods are still there."""
+        now = {pod["metadata"]["uid"] for pod in agent_pods(self.cluster, Disruption.KUBE_PROXY)}
+        if not self._proven <= now:
+            raise HarnessError(
+                "Pods of kube-proxy were replaced once more meanwhile.",
+                "check which other client changes its DaemonSet.",
+            )
+        return "until the end"
+
+    def back(self) -> str:
+        """Wait until all pods are replaced once more, and check that each is as before."""
+        found, seconds = self._roll(converge)
+        if other := {each.image_id for each in found} - self._before - {""}:
+            raise HarnessError(
+                f"kube-proxy has another image than before: {', '.join(sorted(other))}.",
+                "see 'kubectl -n kube-system get daemonset kube-proxy -o yaml'.",
+            )
+        if any(each.mode != self._mode for each in found if self._mode):
+            raise HarnessError(
+                f"kube-proxy should be in {self._mode} mode again: {_said(found)}.", "see its pods' logs."
+            )
+        return f"{_said(found)} again after {seconds:.1f} s"
+
+    def _change(self) -> None:
+        raise NotImplementedError
+
+    def _wrong(self, found: list[Reported]) -> str:
+        """Why what all kube-proxies report is no proof; else empty."""
+        raise NotImplementedError
+
+    def _roll(self, wait: Wait) -> tuple[list[Reported], float]:
+        """What each kube-proxy reports when all pods are of the newest template, and the seconds until then."""
+        found: list[Reported] = []
+
+        def look() -> Reading:
+            try:
+                if left := _not_replaced(self.cluster):
+                    return Reading(False, left)
+                pods = agent_pods(self.cluster, Disruption.KUBE_PROXY)
+                found[:] = [each for pod in pods if (each := self._reported(pod))]
+            except UnreachableError as silent:
+                return Reading(False, str(silent))
+            return Reading(len(found) == len(pods), f"{len(found)} of {len(pods)} pods report their mode and version")
+
+        number = len(agent_pods(self.cluster, Disruption.KUBE_PROXY))
+        budget = replace(ROLLED, seconds=ROLLED.seconds + PER_NODE * number)
+        waited = wait(look, budget).required("kube-proxy is not replaced on all nodes", HINT)
+        return found, waited.seconds
+
+    def _reported(self, pod: Json) -> Reported | None:
+        """What a pod's kube-proxy reports; None as long as it does not."""
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        if uid not in self._known:
+            if pod["metadata"].get("deletionTimestamp") or not is_ready(pod):
+                return None
+            where = {"container": kube_proxy.container_of(pod), "limitBytes": MOST_BYTES}
+            try:
+                log = self.cluster.text(f"/api/v1/namespaces/kube-system/pods/{name}/log", where)
+            except ApiError as refused:
+                if refused.status not in (400, 404):  # its container has just started; it has gone
+                    raise
+                return None
+            mode, version = _MODE.search(log), _VERSION.search(log)
+            if not mode or not version:
+                return None
+            self._known[uid] = Reported(mode[1], version[1], _image_id(pod))
+        return self._known[uid]
+
+
+@dataclass
+class ProxyMode(ProxiesReplaced):
+    """kube-proxy in another mode: nftables instead of iptables, or iptables instead of nftables."""
+
+    what = Disruption.PROXY_MODE
+
+    def _change(self) -> None:
+        self._mode = mode_of(self.cluster.request("GET", kube_proxy.CONFIG))
+        if self._mode not in OTHERS:
+            raise RefusedError(f"kube-proxy is in {self._mode or 'an unknown'} mode.", "nothing was changed.")
+        kube_proxy.change_mode(self.cluster, self.owner, OTHERS[self._mode])
+
+    def _wrong(self, found: list[Reported]) -> str:
+        modes = {each.mode for each in found}
+        return "" if modes == {OTHERS[self._mode]} else f"it reports {_said(found)}, not {OTHERS[self._mode]}"
+
+
+@dataclass
+class ProxyUpgraded(ProxiesReplaced):
+    """kube-proxy of another image, as by an upgrade.
+
+    Args:
+        image: the other image.
+    """
+
+    what = Disruption.PROXY_UPGRADED
+    image: str = ""
+
+    def _change(self) -> None:
+        if not self.image:
+            raise RefusedError("There is no other image of kube-proxy.", "--kube-proxy-image names one.")
+        kube_proxy.change_image(self.cluster, self.owner, self.image)
+
+    def _wrong(self, found: list[Reported]) -> str:
+        same = {each.image_id for each in found} & self._before
+        return f"{self.image} is the image of before, {', '.join(sorted(same))}" if same else ""
+
+
+def wait_until_replaced(cluster: Cluster) -> None:
+    """Wait until all pods of kube-proxy are of its DaemonSet's newest template.
+
+    Raises:
+        HarnessError: that does not happen in time.
+    """
+
+    def look() -> Reading:
+        try:
+            left = _not_replaced(cluster)
+        except (ApiError, UnreachableError) as silent:
+            return Reading(False, str(silent))
+        return Reading(not left, left or "all replaced")
+
+    number = len(agent_pods(cluster, Disruption.KUBE_PROXY))
+    converge(look, replace(ROLLED, seconds=ROLLED.seconds + PER_NODE * number)).required(
+        "kube-proxy is not replaced on all nodes", HINT
+    )
+
+
+def _not_replaced(cluster: Cluster) -> str:
+    """How far the controller of kube-proxy's DaemonSet is; empty once all pods are of the newest template and ready."""
+    found = cluster.request("GET", kube_proxy.DAEMON_SET)
+    status = found.get("status") or {}
+    wanted, new = int(status.get("desiredNumberScheduled", 0)), int(status.get("updatedNumberScheduled", 0))
+    ready, seen = int(status.get("numberReady", 0)), int(status.get("observedGeneration", 0))
+    if seen >= int(found["metadata"].get("generation", 0)) and new == ready == wanted:
+        return ""
+    return f"{new} of {wanted} pods are replaced, {ready} are ready"
+
+
+def _said(found: list[Reported]) -> str:
+    """The modes and versions of kube-proxies, as text: ``kube-proxy v1.36.3 in nftables mode on 4 nodes``."""
+    kinds: dict[str, int] = {}
+    for each in found:
+        kind = f"kube-proxy {each.version} in {each.mode} mode"
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return ", ".join(f"{kind} on {number} nodes" for kind, number in sorted(kinds.items()))
+
+
+def _image_id(pod: Json) -> str:
+    """The image of kube-proxy's container as the node reports it; empty if it does not."""
+    own = kube_proxy.container_of(pod)
+    states = pod.get("status", {}).get("containerStatuses") or []
+    return next((str(each.get("imageID") or "") for each in states if each.get("name") == own), "")

@@ -1,0 +1,106 @@
+"""What goes wrong while kube-proxy of all nodes gets another mode, or another version.
+
+Rules of the earlier mode that stay beside those of the new one; rules that are removed before the new ones are there.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from esipp.checks.continuity import Phase, What
+from esipp.checks.disruption import Disruption
+from esipp.checks.model import Family
+from esipp.disruption import kube_proxy
+from esipp.scenarios.continuity.objects import service_name
+from tests.broken.breakage import Break, Group
+from tests.broken.breaks.delivery.streams import by_chance
+from tests.broken.breaks.nodes.returned import (
+    AT_CLUSTER_VIP,
+    AT_NODE,
+    REWRITES,
+    THROUGH_NODE,
+    at_rest_too,
+    resetting,
+    rewritten_once_restarted,
+    without,
+    wrong_once,
+)
+from tests.broken.during import of_phase, restarted, run_of, while_so
+from tests.broken.matching import DROP, came_by
+from tests.broken.nodes import Live, Nodes, Placed, Rule
+
+
+@contextmanager
+def in_the_way(nodes: Nodes) -> Iterator[Placed]:
+    """A node without endpoints drops new connections to a nodePort for as long as kube-proxy is changed."""
+    name = service_name(THROUGH_NODE)
+
+    def rules(live: Live) -> list[Rule]:
+        (port,) = live.service(name)["spec"]["ports"]
+        words = (*came_by(port, port["nodePort"]), "--ctdir", "ORIGINAL", "--ctstate", "NEW", *DROP)
+        return [Rule(family, "FORWARD", words, (nodes.bare,), "filter") for family in Family]
+
+    yield from while_so(nodes, name, lambda: bool(kube_proxy.left_behind(nodes.cluster)), rules)
+
+
+BREAKS = (
+    Break(
+        "source-rewritten-after-a-change-of-kube-proxys-mode",
+        Group.NODES,
+        "the endpoint node masquerades what comes to a Local nodePort from the first kube-proxy in another mode on, as "
+        "by rules of the earlier mode that stay",
+        run_of(Phase.PROXY_MODE),
+        rewritten_once_restarted(Disruption.KUBE_PROXY, AT_NODE),
+        lambda check: of_phase(check, Phase.PROXY_MODE, AT_NODE, What.SOURCE),
+        names=REWRITES,
+        may=at_rest_too(AT_NODE),
+        at_once=False,
+    ),
+    Break(
+        "connections-reset-by-a-change-of-kube-proxys-mode",
+        Group.NODES,
+        "nodes reset open connections through the VIP of a Cluster Service for five seconds from the first kube-proxy "
+        "in another mode on",
+        run_of(Phase.PROXY_MODE),
+        wrong_once(lambda nodes: restarted(nodes, Disruption.KUBE_PROXY), AT_CLUSTER_VIP, resetting),
+        lambda check: of_phase(check, Phase.PROXY_MODE, AT_CLUSTER_VIP, What.LASTING),
+        names="flushes connection tracking",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "nothing-served-in-kube-proxys-other-mode",
+        Group.NODES,
+        "a node drops new connections to a nodePort for as long as kube-proxy is in another mode",
+        run_of(Phase.PROXY_MODE),
+        in_the_way,
+        lambda check: of_phase(check, Phase.PROXY_MODE, THROUGH_NODE, What.GAP),
+        names="does not serve in the other mode",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "services-gone-while-kube-proxy-is-upgraded",
+        Group.NODES,
+        "a node drops new connections to a nodePort, and resets open ones, for five seconds from the first kube-proxy "
+        "of another version on",
+        run_of(Phase.PROXY_UPGRADED),
+        wrong_once(lambda nodes: restarted(nodes, Disruption.KUBE_PROXY), THROUGH_NODE, without),
+        lambda check: of_phase(
+            check, Phase.PROXY_UPGRADED, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
+        ),
+        names="flushes connection tracking|a node drops a connection",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "source-rewritten-by-an-upgrade-of-kube-proxy",
+        Group.NODES,
+        "the endpoint node masquerades what comes to a Local nodePort from the first kube-proxy of another version on",
+        run_of(Phase.PROXY_UPGRADED),
+        rewritten_once_restarted(Disruption.KUBE_PROXY, AT_NODE),
+        lambda check: of_phase(check, Phase.PROXY_UPGRADED, AT_NODE, What.SOURCE),
+        names=REWRITES,
+        may=at_rest_too(AT_NODE),
+        at_once=False,
+    ),
+)  # fmt: skip
