@@ -218,7 +218,7 @@ SPECS = (
         SERVICES,
         "should be rejected when no endpoints exist",
         "A pod that dials a service without any endpoint is refused.",
-        ("changes.scaled-to-zero.clusterip.tcp-new",),
+        ("changes.scaled-to-zero.clusterip.tcp-fast",),
         "Ours loses its endpoints first, and gets another one.",
         once=True,
     ),

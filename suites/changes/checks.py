@@ -33,6 +33,7 @@ from suites.changes.events import (
     MORE_NODES,
     NAMELESS,
     STREAMS,
+    TCP_FAST,
     TCP_NEW,
     TCP_ONE_PORT,
     UDP_IDLE,
@@ -258,6 +259,9 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
         yield Claim.SERVED
         yield Claim.NO_LOSS
         return
+    if stream is TCP_FAST and event.name == "scaled-to-zero":
+        yield Claim.REFUSED
+        return
     if at not in MORE_NODES:
         yield Claim.SERVED
     if at in (At.SMALL_MTU, At.OUT):
@@ -266,8 +270,6 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
         yield Claim.GONE
     if at in MORE_NODES or not stream.is_fresh:
         return
-    if stream is TCP_NEW and event.name == "scaled-to-zero":
-        yield Claim.REFUSED
     if any(change.brief for change in changes):
         yield Claim.OUTLIVED
         return

@@ -141,9 +141,46 @@ def wait_until_restored(context: str, before: dict[str, Any]) -> tuple[str, list
     return f"as before {waited.seconds:.1f} s later" + (f", last '{last}'" if last else ""), left
 
 
-def left_on_nodes(cluster: Cluster) -> list[str]:
-    """Marks, timers and stopped services on the nodes themselves, which kubectl does not show."""
-    found = []
+ON_NODES = {
+    "address": "ip -o address show scope global | awk '$2 !~ /^veth|^lxc/ {print $2, $4}'",
+    "sysctl": "sysctl -a 2>/dev/null | grep -E '^net.(ipv[46].(conf.(all|default|eth0).|ip_forward)|netfilter.*(max|timeout))'",
+    "process": "cat /proc/[0-9]*/comm 2>/dev/null",
+}
+"""What a node shows of its kernel, as commands, line by line."""
+PASSING = {
+    "awk",
+    "bash",
+    "cat",
+    "exe",
+    "grep",
+    "ip",
+    "ip6tables",
+    "iptables",
+    "kworker",
+    "runc",
+    "sh",
+    "sleep",
+    "sort",
+    "sysctl",
+}
+"""Processes that come and go by themselves, or by the commands above."""
+
+
+def on_nodes(cluster: Cluster) -> set[str]:
+    """The addresses, sysctls and kinds of processes of every node."""
+    return {
+        f"{node}: {what} {line}"
+        for node, way in node_containers(cluster.server).items()
+        for what, command in ON_NODES.items()
+        for line in run(way, command).stdout.splitlines()
+        if line.partition("/")[0].strip() not in PASSING
+    }
+
+
+def left_on_nodes(cluster: Cluster, before: set[str]) -> list[str]:
+    """What kubectl does not show of nodes: marks, timers and stopped services, and what is not as it was before."""
+    now = on_nodes(cluster)
+    found = [f"{line} is new" for line in sorted(now - before)] + [f"{line} is gone" for line in sorted(before - now)]
     for node, way in node_containers(cluster.server).items():
         found += [f"{node}: mark of {what}" for what in shell.marks(way)]
         timers = run(way, "systemctl list-units --all --no-legend 'esipp-*'").stdout.split("\n")
@@ -200,7 +237,7 @@ def test_clean_restores_what_a_killed_run_disturbed(context: str, tmp_path: Path
     print(f"seed {SEED}: {KILLS} kills of the {OF}")
     cluster = Cluster(context)
     clean(context)
-    before = snapshot.take(context)
+    before, nodes = snapshot.take(context), on_nodes(cluster)
     span = SPAN or measured(context, before, tmp_path)
     failures = []
     for number in range(KILLS):
@@ -217,7 +254,7 @@ def test_clean_restores_what_a_killed_run_disturbed(context: str, tmp_path: Path
             last = ([line for line in run.text.splitlines() if "disruption:" in line] or ["nothing"])[-1]
             said = clean(context).splitlines()
             how, left = wait_until_restored(context, before)
-            left += left_on_nodes(cluster)
+            left += left_on_nodes(cluster, nodes)
         who = "ended before" if over else "with its watchdog" if both else "alone"
         print(f"kill {number} at {moment:.1f} s, {who}, '{last}': clean said {said}; {how}")
         print(
