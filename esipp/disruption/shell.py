@@ -251,8 +251,8 @@ def undo_script(what: Disruption, owner: str) -> str:
     return "\n".join(
         [
             f'[ "$(cat {_mark(what)} 2>/dev/null)" = {shlex.quote(owner)} ] || exit {NOTHING}',
-            "set -e",
-            SERVICES[what].go_on,
+            # the shell's own -e lets all but the last part of such a list fail
+            f"{{ {SERVICES[what].go_on}; }} || exit 1",
             f"systemctl stop {_unit(what)}.timer 2>/dev/null || true",
             f"rm -f {_mark(what)}",
         ]

@@ -255,7 +255,7 @@ esac""",
     [ -e "$STATE/node" ] || { echo 'Error from server (NotFound): nodes "a" not found' >&2; exit 1; }
     cat "$STATE/node" ;;
   annotate) [ -e "$STATE/node" ] ;;
-  create) [ ! -e "$STATE/node" ] && cp "$5" "$STATE/node" ;;
+  create) [ ! -e "$STATE/node" ] && [ ! -e "$STATE/no-api" ] && cp "$5" "$STATE/node" ;;
 esac""",
     "ps": 'file="$STATE/${4#kube-}"; cat "${file%server}"',
 }

@@ -170,6 +170,18 @@ def test_a_node_that_lost_its_object_creates_it_as_it_was(node: FakeNode) -> Non
         assert (shell.is_stopped(node.way, what), node.marked) == (False, {})
 
 
+def test_a_node_that_cannot_register_keeps_its_mark(node: FakeNode) -> None:
+    shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 39)
+    (node.state / "node").unlink()
+    (node.state / "no-api").touch()
+    with pytest.raises(HarnessError, match="Cannot resume node-deleted"):
+        shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")
+    assert shell.marks(node.way) == {Disruption.NODE_DELETED: "host/1"}
+    (node.state / "no-api").unlink()
+    assert shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")
+    assert (registered(node), node.marked) == (True, {})
+
+
 def test_a_node_whose_object_was_not_deleted_keeps_it(node: FakeNode) -> None:
     shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)
     assert shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")
