@@ -394,9 +394,13 @@ class NodeDeleted(OnNodes):
         converge(attempt, DELETED).required(f"Cannot delete Node {self._node}", "check which other client changes it.")
 
     def back(self) -> str:
-        """Wait until the node is ready, and check that it has what it had."""
+        """Wait until the node is ready, and check that it is another object that has what the first one had."""
         waited = wait_for_node(self.cluster, self._node)
         now = marks.read(self.cluster, self._node)
+        if now["metadata"]["uid"] == self._before["metadata"]["uid"]:
+            raise HarnessError(
+                f"Node {self._node} is the same object as before.", "check which other client keeps Node objects."
+            )
         if lost := _differing(self._before, now):
             raise HarnessError(
                 f"Node {self._node} was registered again with other {', '.join(lost)}.",
@@ -415,6 +419,14 @@ class NodeDeleted(OnNodes):
             f"Node {self._node} should be deleted: it is still there, or it was registered meanwhile.",
             "check who registers nodes here.",
         )
+
+
+class NodeLeft(NodeDeleted):
+    """A node that is gone for the cluster and for the network, and joins again."""
+
+    def _check_stopped(self) -> str:
+        super()._check_stopped()
+        return OnNodes._check_stopped(self)
 
 
 def _differing(before: Json, now: Json) -> list[str]:

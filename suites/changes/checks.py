@@ -381,8 +381,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
     long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
-    others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
-    others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
+    others = ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
     others += ("network-policies",) if event.guarded else ()
     others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     return ServiceChangeCheck(
