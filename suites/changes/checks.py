@@ -6,7 +6,7 @@ from itertools import pairwise
 from esipp.checks.check import LONG, ROUTED, WITHOUT_NODE_PORTS, Level
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
-from esipp.checks.model import Family, Protocol
+from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.scenarios.service_change.subject import (
@@ -206,9 +206,10 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     if at is At.NEW_ADDRESS:
         yield Claim.SERVED
         return
-    if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
+    away = event.is_away(at)
+    if stream is TCP_NEW and not away and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
-    if at not in MORE_NODES:
+    if at not in MORE_NODES or away:
         yield Claim.SERVED
     if at in (At.SMALL_MTU, At.OUT):
         return
@@ -272,6 +273,7 @@ ABOUT = {
     "controller-stopped": (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
     "node-deleted": (NODES_PAGE,),
     "node-deleted-vip": (NODES_PAGE, KEP_3458),
+    "node-left": (NODES_PAGE, E2E_RESTARTS),
     "api-slow": (PROGRAMMING_LATENCY,),
     "address-added": (NODEPORT_ADDRESSES, KEP_3866),
     "address-added-local": (API_HEALTH_PORT, HEALTH_SERVERS_LEAK),
@@ -382,6 +384,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
     others = ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
+    others += ("nodes.three",) if any(change.node is Role.OTHER_NODE for change in event.changes) else ()
     others += ("network-policies",) if event.guarded else ()
     others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
     return ServiceChangeCheck(

@@ -465,6 +465,19 @@ EVENTS = (
         external=TrafficPolicy.LOCAL,
     ),
     Event(
+        "node-left",
+        "During and after a time in which a node without local endpoints is off its network and has no Node object, "
+        "and a Service's only endpoint is replaced",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.SECOND, disruption=Disruption.NODE_LEFT, node=Role.OTHER_NODE,
+                stuck=frozenset({At.OTHER_NODE}), lasts=CONTROLLERS,
+            ),
+            Change(Do.STAY, Pods.SECOND),
+        ),
+    ),
+    Event(
         "api-slow",
         "While every answer of the API server takes seconds and a LoadBalancer Service's only endpoint is replaced",
         (
@@ -598,6 +611,7 @@ DIALLED = {
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
     "node-deleted": (*USUAL, *MORE_NODES),
+    "node-left": (*USUAL, At.OTHER_NODE),
     "api-slow": (*USUAL, At.VIP),
     "address-added": (*USUAL, At.NEW_ADDRESS),
     "address-added-local": (At.ENDPOINT_NODE,),

@@ -176,6 +176,7 @@ DURING = {
     Disruption.PROXY_SICK: "kube-proxy of a node cannot write its rules",
     Disruption.CONTROLLER_STOPPED: "the controller of its load balancer is stopped",
     Disruption.NODE_DELETED: "a Node object is deleted",
+    Disruption.NODE_LEFT: "a node is off its network and has no Node object",
     Disruption.API_SLOW: "the API server takes seconds for an answer",
     Disruption.ADDRESS_ADDED: "a node has another address",
 }
@@ -314,6 +315,10 @@ class Event:
     def guarded(self) -> bool:
         """Return whether a NetworkPolicy selects its pod."""
         return any(change.do is Do.POLICY_FOR_OTHERS for change in self.changes)
+
+    def is_away(self, at: At) -> bool:
+        """Return whether the dialled node leaves the cluster for a while, and answers nothing then."""
+        return any(change.disruption is Disruption.NODE_LEFT and change.node is at.role for change in self.changes)
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:
