@@ -206,7 +206,7 @@ def claims(event: Event, at: At, stream: StreamKind) -> Iterator[Claim]:
     if at is At.NEW_ADDRESS:
         yield Claim.SERVED
         return
-    away = event.is_away(at)
+    away = at.role in event.left
     if stream is TCP_NEW and not away and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
     if at not in MORE_NODES or away:

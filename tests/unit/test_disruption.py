@@ -629,6 +629,8 @@ def test_a_node_object_is_deleted_and_registered_again(fake: FakeNodes, make: Ma
 
 
 def test_a_node_leaves_and_joins_again(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    fake.add_pod("kube-proxy-1", "a", namespace="kube-system")
+    fake.add_pod("kube-proxy-2", "b", namespace="kube-system")
     fake.nodes["a"]["spec"]["taints"] = [{"key": "own", "effect": "NoSchedule"}]
     before, seen = fake.plain(), []
     registering(fake, control_plane)
@@ -641,6 +643,17 @@ def test_a_node_leaves_and_joins_again(fake: FakeNodes, make: Make, control_plan
     assert (fake.plain(), fake.nodes["a"]["metadata"]["uid"]) == (before, "uid-another")
     assert (control_plane.marked, control_plane.says("kubelet"), control_plane.says("rules")) == ({}, "active", "")
     assert proof.words.startswith("the node is off the network, without a kubelet and without a Node object; until")
+    assert "its 2 pods ready" in proof.words
+
+
+def test_a_node_that_joins_without_its_pods_is_reported(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "PODS_BACK", SHORT)
+    fake.add_pod("kube-proxy-1", "a", namespace="kube-system")
+    registering(fake, control_plane)
+    with pytest.raises(HarnessError, match="not ready: kube-system/kube-apiserver-a, kube-system/kube-proxy-1"):
+        make().perform(Disruption.NODE_LEFT, "a", fake.pods.clear)
 
 
 @pytest.mark.parametrize("what", [Disruption.NODE_DELETED, Disruption.NODE_LEFT])

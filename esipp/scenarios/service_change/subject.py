@@ -316,9 +316,10 @@ class Event:
         """Return whether a NetworkPolicy selects its pod."""
         return any(change.do is Do.POLICY_FOR_OTHERS for change in self.changes)
 
-    def is_away(self, at: At) -> bool:
-        """Return whether the dialled node leaves the cluster for a while, and answers nothing then."""
-        return any(change.disruption is Disruption.NODE_LEFT and change.node is at.role for change in self.changes)
+    @property
+    def left(self) -> frozenset[Role]:
+        """Return the nodes that leave the cluster for a while, and answer nothing then."""
+        return frozenset(change.node for change in self.changes if change.disruption is Disruption.NODE_LEFT)
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:
