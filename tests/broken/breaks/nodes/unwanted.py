@@ -1,7 +1,7 @@
 """Nodes that are cordoned, tainted, cut off or full, and what breaks although it need not."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
@@ -48,17 +48,22 @@ def says_that_it_stays(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-@contextmanager
-def lost_elsewhere(nodes: Nodes) -> Iterator[Placed]:
-    """The endpoint node takes nothing at a nodePort while the kubelet of another node is stopped."""
+def lost_elsewhere(what: Disruption) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """The endpoint node takes nothing at a nodePort while another node is disturbed."""
     way = Way(NODEPORT, TrafficPolicy.LOCAL)
 
-    def rules(live: Live) -> list[Rule]:
-        port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
-        words = ("--protocol", "tcp", "--dport", str(port), *AT_THE_NODE, *DROP)
-        return [Rule(family, "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],), "mangle") for family in Family]
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        there = (nodes.roles[Role.ENDPOINT_NODE],)
 
-    yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, Disruption.KUBELET), rules)
+        def rules(live: Live) -> list[Rule]:
+            port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
+            words = ("--protocol", "tcp", "--dport", str(port), *AT_THE_NODE, *DROP)
+            return [Rule(family, "PREROUTING", words, there, "mangle") for family in Family]
+
+        yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, what), rules)
+
+    return apply
 
 
 @contextmanager
@@ -119,11 +124,22 @@ BREAKS = (
         Group.NODES,
         "the endpoint node drops new connections to a Local Service while the kubelet of another node is stopped",
         run_of(Phase.IDLE_KUBELET),
-        lost_elsewhere,
+        lost_elsewhere(Disruption.KUBELET),
         lambda check: of_phase(
             check, Phase.IDLE_KUBELET, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING
         ),
         names="a node drops a connection",
+        at_once=False,
+    ),
+    Break(
+        "node-that-leaves-disturbs-another",
+        Group.NODES,
+        "the endpoint node drops what comes to a Local nodePort while a node without endpoints is gone",
+        run_of(Phase.IDLE_LEFT),
+        lost_elsewhere(Disruption.NODE_LEFT),
+        lambda check: of_phase(check, Phase.IDLE_LEFT, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING),
+        names="a node drops a connection",
+        may=by_chance,
         at_once=False,
     ),
     Break(
