@@ -270,6 +270,7 @@ ABOUT = {
     "proxy-stopped-deleted": (E2E_RESTARTS,),
     "proxy-sick": (KEP_3836, PROXY_HEALTHY),
     "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
+    "cordoned": (NODES_PAGE, KEP_3458),
     "controller-stopped": (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
     "node-deleted": (NODES_PAGE,),
     "node-deleted-vip": (NODES_PAGE, KEP_3458),

@@ -31,6 +31,8 @@ TOLERATED = 2 * SYNC_PERIOD
 """Seconds for which kube-proxy may fail to write its rules until it says that it is not healthy."""
 CONTROLLERS = 5.0
 """Seconds in which controllers of load balancers notice a Node object that has changed: they watch it."""
+CORDONED = 45.0
+"""Seconds in which also those act that look at nodes now and then: cloud controllers, and health checks after them."""
 PROXY_STOPPED = Disruption.PROXY_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
@@ -386,6 +388,17 @@ EVENTS = (
         external=TrafficPolicy.LOCAL,
     ),
     Event(
+        "cordoned",
+        f"While the node of a Service's only endpoint is cordoned for {CORDONED:.0f} s, and afterwards",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST, disruption=Disruption.CORDON, lasts=CORDONED),
+            Change(Do.STAY, Pods.FIRST, lasts=CONTROLLERS),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
         "proxy-stopped",
         "During and after an outage of kube-proxy on a node without local endpoints, in which a Service's only "
         "endpoint is replaced",
@@ -618,7 +631,7 @@ DIALLED = {
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
     "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     "network-policy-vip": (At.VIP,),
-    **dict.fromkeys(("unwanted-node", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
+    **dict.fromkeys(("unwanted-node", "cordoned", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
     "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     **dict.fromkeys(("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped"), (At.VIP,)),
@@ -638,7 +651,7 @@ OF_RARE = ("affinity-outlived", "affinity-held")
 
 OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
 
-OF_HEALTH = ("proxy-sick", "unwanted-node", "address-added-local")
+OF_HEALTH = ("proxy-sick", "unwanted-node", "cordoned", "address-added-local")
 
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:

@@ -17,7 +17,7 @@ SECONDS = {
     "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
     "moved": 15, "retyped-otherwise": 60,
     "moved-local": 15, "internal-policy": 15, "affinity-local": 20, "controller-stopped": 40, "node-deleted": 25,
-    "node-deleted-vip": 20, "node-left": 40, "api-slow": 30, "namesake": 18, "address-added": 35,
+    "node-deleted-vip": 20, "node-left": 40, "cordoned": 60, "api-slow": 30, "namesake": 18, "address-added": 35,
     "address-added-local": 40,
     "network-policy": 70, "network-policy-vip": 70, "vip-without-node-ports": 10, "distribution": 15,
     "distribution-local": 15,

@@ -6,18 +6,29 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
 from esipp.base.json import Json
-from esipp.checks.check import Check, is_about
+from esipp.checks.check import Check
 from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
-from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
+from esipp.scenarios.service_change.subject import At, Claim, service_of
 from suites.streams import UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import at_the_node_port, by_chance, stream_of
-from tests.broken.during import LOOKS, in_effect, of_phase, once_so, over, restarted, run_of, while_so
+from tests.broken.during import (
+    LOOKS,
+    in_effect,
+    of_change,
+    of_phase,
+    once_so,
+    over,
+    restarted,
+    run_of,
+    run_of_change,
+    while_so,
+)
 from tests.broken.forwarding import handed_on
 from tests.broken.matching import DROP, MASQUERADE, came_by, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
@@ -207,16 +218,6 @@ def given_up_by_its_controller(nodes: Nodes) -> Iterator[Placed]:
         nodes, service_of(CONTROLLER), over(lambda: in_effect(node, Disruption.CONTROLLER_STOPPED)),
         without_its_vips(CONTROLLER),
     )  # fmt: skip
-
-
-def run_of_change(event: str) -> RunOptions:
-    return RunOptions(("changes",), (f"changes.{event}.",), disruptive=True)
-
-
-def of_change(check: Check, event: str, at: At, *claims: Claim) -> bool:
-    if not is_about(check, ServiceChange):
-        return False
-    return (check.subject.event.name, check.subject.at) == (event, at) and check.subject.claim in claims
 
 
 def at_rest_too(way: Way) -> Callable[[Check], bool]:
