@@ -34,6 +34,7 @@ class Phase(StrEnum):
     KUBELET = "kubelet"
     IDLE_KUBELET = "idle-kubelet"
     CUT_OFF = "cut-off"
+    IDLE_LEFT = "idle-left"
     CONNTRACK_FULL = "conntrack-full"
     CONNTRACK_DELETED = "conntrack-deleted"
     PROXY_UPGRADED = "proxy-upgraded"

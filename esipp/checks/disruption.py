@@ -49,6 +49,10 @@ class Disruption(StrEnum):
     NODE_DELETED = "node-deleted"
     """A Node object is deleted while the node works on. Then the node registers again, with what it had before. Its
     pods are endpoints meanwhile; after 40 s the control plane would begin to delete them."""
+    NODE_LEFT = "node-left"
+    """A node is gone for the cluster and for the network: its kubelet is stopped, its network carries nothing, and its
+    Node object is deleted. Then it joins, as another Node object with what it had before, and its kubelet starts. Its
+    pods run on all the while; after 40 s the control plane would begin to delete them."""
     API_SLOW = "api-slow"
     """Every API server works for half a second and is stopped for two (SIGSTOP, SIGCONT), in turn: answers and watch
     events take seconds."""
@@ -77,7 +81,8 @@ FEATURES = {
     Disruption.PROXY_SICK: ("nodes.shell",),
     Disruption.NETWORK_AGENT: ("network-add-on.agents",),
     Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
-    Disruption.NODE_DELETED: ("nodes.shell",),
+    Disruption.NODE_DELETED: ("nodes.shell", "rights.node-deletion"),
+    Disruption.NODE_LEFT: ("nodes.shell", "rights.node-deletion"),
     Disruption.API_SLOW: ("control-plane.reachable",),
     Disruption.PROXY_MODE: ("kube-proxy.pods", "kube-proxy.other-mode", "rights.kube-proxy"),
     Disruption.PROXY_UPGRADED: ("kube-proxy.pods", "kube-proxy.other-image", "rights.kube-proxy"),
@@ -102,6 +107,7 @@ LONGEST = {
     Disruption.PROXY_SICK: 180.0,
     Disruption.CONTROLLER_STOPPED: 60.0,
     Disruption.NODE_DELETED: 39.0,
+    Disruption.NODE_LEFT: 39.0,
     Disruption.API_SLOW: 120.0,
     Disruption.ADDRESS_ADDED: 120.0,
 }

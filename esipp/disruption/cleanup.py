@@ -27,6 +27,8 @@ REMOVED = Budget("removal of a killed run's namespace", 330.0)
 """Without the API server, a controller manager loses its leader election; its kubelet may restart it only after the
 longest back-off."""
 
+WITHOUT_KUBELET = (Disruption.KUBELET, Disruption.NODE_LEFT)
+
 Say = Callable[[str], None]
 
 
@@ -86,7 +88,7 @@ class _Cleanup:
         woken = began | late
         if any(what is Disruption.API_SERVER for _, what in woken):
             wait_for_control_plane(self.cluster)
-        for node in sorted(node for node, what in woken if what is Disruption.KUBELET):
+        for node in sorted(node for node, what in woken if what in WITHOUT_KUBELET):
             wait_for_node(self.cluster, node)
         if self._rolling:
             wait_until_replaced(self.cluster)

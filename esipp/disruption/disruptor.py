@@ -24,7 +24,15 @@ from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, undo_all
 from esipp.disruption.rollouts import ProxyMode, ProxyUpgraded
-from esipp.disruption.services import AgentDisturbed, ApiServerAway, ApiServerSlow, KubeletStopped, NodeDeleted, OnNodes
+from esipp.disruption.services import (
+    AgentDisturbed,
+    ApiServerAway,
+    ApiServerSlow,
+    KubeletStopped,
+    NodeDeleted,
+    NodeLeft,
+    OnNodes,
+)
 from esipp.disruption.watchdog_client import WatchdogClient
 
 Guard = Callable[[], AbstractContextManager[None]]
@@ -194,6 +202,8 @@ class Disruptor:
                 return KubeletStopped(cluster, what, by, nodes, bound, not_ready)
             case Disruption.NODE_DELETED:
                 return NodeDeleted(cluster, what, by, nodes, bound)
+            case Disruption.NODE_LEFT:
+                return NodeLeft(cluster, what, by, nodes, bound)
             case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK | Disruption.CONTROLLER_STOPPED:
                 return AgentDisturbed(cluster, what, by, nodes, bound)
             case Disruption.ADDRESS_ADDED:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
+from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
@@ -31,6 +32,8 @@ CONTROL_PLANE = Budget("the control plane to work again", 330.0, need=1, spacing
 """Its kubelet restarts a component that lost its leader election; after many restarts, that takes up to 300 s."""
 NOT_READY = Budget("a node without a kubelet to become not ready", 180.0, need=1, spacing=0.5)
 NODE_BACK = Budget("a node with a restarted kubelet to be ready", 120.0, need=1, spacing=0.5)
+
+PODS_BACK = Budget("the pods of a node that joined to be ready", 60.0, need=1, spacing=0.5)
 
 DELETED = Budget("deletion of a Node object", 10.0, need=1, spacing=0.1)
 KEPT = ("labels", "annotations"), ("podCIDRs", "providerID", "taints", "unschedulable")
@@ -394,9 +397,13 @@ class NodeDeleted(OnNodes):
         converge(attempt, DELETED).required(f"Cannot delete Node {self._node}", "check which other client changes it.")
 
     def back(self) -> str:
-        """Wait until the node is ready, and check that it has what it had."""
+        """Wait until the node is ready, and check that it is another object that has what the first one had."""
         waited = wait_for_node(self.cluster, self._node)
         now = marks.read(self.cluster, self._node)
+        if now["metadata"]["uid"] == self._before["metadata"]["uid"]:
+            raise HarnessError(
+                f"Node {self._node} is the same object as before.", "check which other client keeps Node objects."
+            )
         if lost := _differing(self._before, now):
             raise HarnessError(
                 f"Node {self._node} was registered again with other {', '.join(lost)}.",
@@ -415,6 +422,40 @@ class NodeDeleted(OnNodes):
             f"Node {self._node} should be deleted: it is still there, or it was registered meanwhile.",
             "check who registers nodes here.",
         )
+
+
+@dataclass
+class NodeLeft(NodeDeleted):
+    """A node that is gone for the cluster and for the network, and joins again, with the same pods."""
+
+    _ready: frozenset[str] = field(default=frozenset(), init=False)
+
+    def do(self) -> None:
+        """Note which pods are ready on the node, and let it leave."""
+        self._ready = self._ready_pods()
+        super().do()
+
+    def back(self) -> str:
+        """Wait until the node is ready, and each of its pods that was ready before."""
+        said = super().back()
+
+        def look() -> Reading:
+            left = self._ready - self._ready_pods()
+            return Reading(not left, f"not ready: {', '.join(sorted(left))}" if left else "all ready")
+
+        waited = converge(look, PODS_BACK).required(
+            f"Pods of node {self._node} are not ready again", f"see 'kubectl get pods -A -o wide | grep {self._node}'."
+        )
+        return f"{said}; its {counted(len(self._ready), 'pod')} ready {waited.seconds:.1f} s later"
+
+    def _ready_pods(self) -> frozenset[str]:
+        """The pods that are ready on the node."""
+        pods = self.cluster.list("/api/v1/pods", fieldSelector=f"spec.nodeName={self._node}")
+        return frozenset(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods if is_ready(pod))
+
+    def _check_stopped(self) -> str:
+        super()._check_stopped()
+        return OnNodes._check_stopped(self)
 
 
 def _differing(before: Json, now: Json) -> list[str]:

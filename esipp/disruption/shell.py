@@ -32,6 +32,15 @@ _NODE = f'"{MARKS}/node.yaml"'
 """The Node object as it was, without ``_OF_THE_SERVER``."""
 _OF_THE_SERVER = r"\(creationTimestamp\|resourceVersion\|uid\)"
 STAYS = "esipp.dev/stays"
+_SAVE_NODE = (
+    f"{_KUBECTL} get node $(hostname) -o yaml | sed '/^  {_OF_THE_SERVER}:/d' >{_NODE}; grep -q '^kind: Node$' {_NODE}"
+)
+# changed, so that a deletion of an earlier version that is still under way is refused
+_REGISTER_NODE = (
+    f"{{ {{ {_KUBECTL} annotate --overwrite node $(hostname) {STAYS}=yes"
+    f" && {_KUBECTL} annotate node $(hostname) {STAYS}-; }} || {_KUBECTL} create -f {_NODE}; }}"
+    f" >/dev/null && rm -f {_NODE}"
+)
 
 _ADDRESSES = f'"{MARKS}/addresses"'
 """What a node gets: ``192.0.2.7/32``, and from when it is stopped also for which device, a line each."""
@@ -105,6 +114,8 @@ def _all_stopped(process: str) -> str:
     return f"pgrep -x {process} && ! ps -o stat= -C {process} | grep -q '^[^T]'"
 
 
+_LEFT = _dropping("esipp-left", "", "", "")
+
 SERVICES = {
     Disruption.API_SERVER: Service(
         stop=f"pkill -STOP -x {API_SERVER_PROCESS}",
@@ -141,16 +152,19 @@ SERVICES = {
         done="lets the API server on node {} work without pauses again",
     ),
     Disruption.NODE_DELETED: Service(
-        # the run itself deletes the object: a kubelet may not
-        stop=f"{_KUBECTL} get node $(hostname) -o yaml | sed '/^  {_OF_THE_SERVER}:/d' >{_NODE};"
-        f" grep -q '^kind: Node$' {_NODE}",
-        # changed, so that a deletion of an earlier version that is still under way is refused
-        go_on=f"{{ {{ {_KUBECTL} annotate --overwrite node $(hostname) {STAYS}=yes"
-        f" && {_KUBECTL} annotate node $(hostname) {STAYS}-; }} || {_KUBECTL} create -f {_NODE}; }}"
-        f" >/dev/null && rm -f {_NODE}",
+        stop=_SAVE_NODE,  # the run itself deletes the object: a kubelet may not
+        go_on=_REGISTER_NODE,
         is_stopped=f"{_KUBECTL} get node $(hostname) 2>&1 | grep -q NotFound",
         state="the Node object is deleted",
         done="registered node {} again",
+    ),
+    Disruption.NODE_LEFT: Service(
+        stop=f"{_SAVE_NODE}; systemctl stop kubelet; {_LEFT.stop}",
+        # registered before its kubelet starts, which would register it with other podCIDRs
+        go_on=f"{_LEFT.go_on} && {_REGISTER_NODE} && systemctl start kubelet",
+        is_stopped=f"{_LEFT.is_stopped} && systemctl is-active kubelet | grep -qx inactive",
+        state="the node is off the network, without a kubelet and without a Node object",
+        done="let node {} join again",
     ),
     Disruption.ADDRESS_ADDED: Service(
         stop=f"if cut -d/ -f1 {_ADDRESSES} | xargs -I@ bash -c '{_TAKEN}' | grep .;"
@@ -251,8 +265,8 @@ def undo_script(what: Disruption, owner: str) -> str:
     return "\n".join(
         [
             f'[ "$(cat {_mark(what)} 2>/dev/null)" = {shlex.quote(owner)} ] || exit {NOTHING}',
-            "set -e",
-            SERVICES[what].go_on,
+            # the shell's own -e lets all but the last part of such a list fail
+            f"{{ {SERVICES[what].go_on}; }} || exit 1",
             f"systemctl stop {_unit(what)}.timer 2>/dev/null || true",
             f"rm -f {_mark(what)}",
         ]

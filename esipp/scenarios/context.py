@@ -1,7 +1,7 @@
 """What a scenario's run is given, and what runs share: events as they are planned, and failures that end one alone."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -258,13 +258,13 @@ def _event(run: Run, phase: str, event: PlannedEvent, act: Callable[[], object])
         act()
 
 
-def spare(testbed: Testbed, interruptions: Interruptions, parts: Iterable[str]) -> None:
-    """Leave parts undecided if something happened to a pod or node with a role meanwhile.
+def spare(testbed: Testbed, interruptions: Interruptions, parts: Iterable[str], but: Collection[str] = ()) -> None:
+    """Leave parts undecided if something happened to a pod or node with a role meanwhile; ``but`` are left out.
 
     Raises:
         HarnessError: the state of the pods cannot be determined.
     """
-    sentences = testbed.harmed_parts().sentences
+    sentences = testbed.harmed_parts(but).sentences
     for part in parts if sentences else ():
         interruptions.trouble.setdefault(part, f"{sentences[0]}: esipp cannot judge what it observed meanwhile")
 

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -304,14 +304,18 @@ class Testbed:
             return self.obstacles.get((path.object_name, family), missing)
         return given[family], self._port_of(path)["port"]
 
-    def harmed_parts(self) -> Harm:
+    def harmed_parts(self, but: Collection[str] = ()) -> Harm:
         """What happened to pods and nodes with a role; agents on other nodes, and these nodes, are left out.
+
+        Args:
+            but: nodes that esipp disturbed itself, to be left out with their pods.
 
         Raises:
             HarnessError: as ``harmed``.
         """
-        playing = set(self.roles.values())
+        playing = set(self.roles.values()).difference(but)
         others = {name for node, name in self.agents.items() if node not in playing}
+        others |= {name for name, pod in self.pods.items() if pod.node in but}
         harm = self.harmed()
         return harm.among(harm.pods.keys() - others, playing)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from esipp.checks.check import LONG, ROUTED, WITHOUT_NODE_PORTS, Level
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import KnownDifference, Nature
-from esipp.checks.model import Family, Protocol
+from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.scenarios.service_change.subject import (
@@ -253,7 +253,8 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
     if at is At.NEW_ADDRESS or at.is_another:
         yield Claim.SERVED
         return
-    if stream is TCP_NEW and any(change.disruption and change.names for change in changes):
+    away = at.role in event.left
+    if stream is TCP_NEW and not away and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
     if stream is TCP_ONE_PORT:
         yield Claim.SERVED
@@ -262,7 +263,7 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
     if stream is TCP_FAST and event.name == "scaled-to-zero":
         yield Claim.REFUSED
         return
-    if at not in MORE_NODES:
+    if at not in MORE_NODES or away:
         yield Claim.SERVED
     if at in (At.SMALL_MTU, At.OUT):
         return
@@ -332,9 +333,11 @@ ABOUT = {
     "proxy-stopped-deleted": (E2E_RESTARTS,),
     "proxy-sick": (KEP_3836, PROXY_HEALTHY),
     "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
+    "cordoned": (NODES_PAGE, KEP_3458),
     "controller-stopped": (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
     "node-deleted": (NODES_PAGE,),
     "node-deleted-vip": (NODES_PAGE, KEP_3458),
+    "node-left": (NODES_PAGE, E2E_RESTARTS),
     "api-slow": (PROGRAMMING_LATENCY,),
     "address-added": (NODEPORT_ADDRESSES, KEP_3866),
     "address-added-local": (API_HEALTH_PORT, HEALTH_SERVERS_LEAK),
@@ -448,8 +451,8 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
     long = (LONG,) if event.long else ()
     sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
-    others = ("rights.node-deletion",) if Disruption.NODE_DELETED in event.disruptions else ()
-    others += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
+    others = ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
+    others += ("nodes.three",) if any(change.node is Role.OTHER_NODE for change in event.changes) else ()
     others += ("network-policies",) if event.guarded else ()
     others += ("rights.endpoint-slices",) if event.own_slices else ()
     others += ("external-ips",) if event.external_ip else ()

@@ -31,6 +31,8 @@ TOLERATED = 2 * SYNC_PERIOD
 """Seconds for which kube-proxy may fail to write its rules until it says that it is not healthy."""
 CONTROLLERS = 5.0
 """Seconds in which controllers of load balancers notice a Node object that has changed: they watch it."""
+CORDONED = 45.0
+"""Seconds in which also those act that look at nodes now and then: cloud controllers, and health checks after them."""
 PROXY_STOPPED = Disruption.PROXY_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
@@ -526,6 +528,17 @@ EVENTS = (
         external=TrafficPolicy.LOCAL,
     ),
     Event(
+        "cordoned",
+        f"While the node of a Service's only endpoint is cordoned for {CORDONED:.0f} s, and afterwards",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.STAY, Pods.FIRST, disruption=Disruption.CORDON, lasts=CORDONED),
+            Change(Do.STAY, Pods.FIRST, lasts=CONTROLLERS),
+        ),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
         "proxy-stopped",
         "During and after an outage of kube-proxy on a node without local endpoints, in which a Service's only "
         "endpoint is replaced",
@@ -603,6 +616,19 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "node-left",
+        "During and after a time in which a node without local endpoints is off its network and has no Node object, "
+        "and a Service's only endpoint is replaced",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.SECOND, disruption=Disruption.NODE_LEFT, node=Role.OTHER_NODE,
+                stuck=frozenset({At.OTHER_NODE}), lasts=CONTROLLERS,
+            ),
+            Change(Do.STAY, Pods.SECOND),
+        ),
     ),
     Event(
         "api-slow",
@@ -776,13 +802,14 @@ DIALLED = {
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
     "node-deleted": (*USUAL, *MORE_NODES),
+    "node-left": (*USUAL, At.OTHER_NODE),
     "api-slow": (*USUAL, At.VIP),
     "address-added": (*USUAL, At.NEW_ADDRESS),
     "address-added-local": (At.ENDPOINT_NODE,),
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
     "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     "network-policy-vip": (At.VIP,),
-    **dict.fromkeys(("unwanted-node", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
+    **dict.fromkeys(("unwanted-node", "cordoned", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
     "families": (*USUAL, *MORE_NODES),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
     "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
@@ -810,7 +837,7 @@ OF_RARE = ("affinity-outlived", "affinity-held")
 
 OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
 
-OF_HEALTH = ("proxy-sick", "unwanted-node", "address-added-local")
+OF_HEALTH = ("proxy-sick", "unwanted-node", "cordoned", "address-added-local")
 
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:

@@ -62,7 +62,7 @@ def claims(event: Event, way: Way) -> Iterator[What]:
     yield losses
     if losses is What.NO_LOSS:
         yield What.NO_DELAY
-    if event.cuts and way.by == DEFAULT:
+    if event.cuts and way.by == DEFAULT and may_move(event, way):
         yield What.FAIL_OVER
     yield What.SOURCE
     if event.phase is Phase.POLICY_CHANGES and way.local:

@@ -169,6 +169,20 @@ EVENTS = (
         cuts=True,
     ),
     Event(
+        phase=Phase.IDLE_LEFT,
+        meanwhile="While a node without endpoints is gone from its network and has no Node object for 20 s, and when "
+        "it joins the cluster again",
+        references=(NODES_PAGE, KEP_3458, DESIGN_BOUND),
+        disruption=Disruption.NODE_LEFT,
+        node=Role.BARE_NODE,
+        disturbs_balancer=True,
+        frees_vip="a node without endpoints left or joined",
+        frees_for=METALLB_REJOINS,
+        lasts=20.0,
+        refuses=True,
+        cuts=True,
+    ),
+    Event(
         phase=Phase.CONNTRACK_FULL,
         meanwhile="While a node without endpoints accepts no new flows, as with a full connection tracking table",
         references=(CONNTRACK_SYSCTL, DESIGN_BOUND),

@@ -11,6 +11,7 @@ from esipp.checks.disruption import Disruption
 from esipp.disruption import marks, shell
 from esipp.disruption.marks import Mark
 from esipp.disruption.restarts import agent_pods
+from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
 from tests.broken.breakage import RunOptions
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import in_background, set_up_run
@@ -25,6 +26,11 @@ def run_of(phase: Phase) -> RunOptions:
     return RunOptions(
         ("continuity",), (f"continuity.{phase.value}.", f"continuity.{Phase.QUIET.value}."), disruptive=True
     )
+
+
+def run_of_change(event: str) -> RunOptions:
+    """An event of changes."""
+    return RunOptions(("changes",), (f"changes.{event}.",), disruptive=True)
 
 
 def while_so(nodes: Nodes, service: str, is_so: IsSo, rules: Making) -> Iterator[Placed]:
@@ -69,6 +75,18 @@ def in_effect(node: str, what: Disruption) -> bool:
     return what in shell.marks(("docker", "exec", node))
 
 
+def so_for(seconds: float, is_so: IsSo) -> IsSo:
+    """Whether something has been so for some seconds."""
+    since: float | None = None
+
+    def has_been() -> bool:
+        nonlocal since
+        since = (since or time.monotonic()) if is_so() else None
+        return since is not None and time.monotonic() - since >= seconds
+
+    return has_been
+
+
 def over(is_so: IsSo) -> IsSo:
     """Whether something was so, and no longer is."""
     was = False
@@ -96,3 +114,9 @@ def of_phase(check: Check, phase: Phase, way: Way, *what: What) -> bool:
     if not is_about(check, Continuity):
         return False
     return (check.subject.phase, check.subject.way) == (phase, way) and check.subject.what in what
+
+
+def of_change(check: Check, event: str, at: At, *claims: Claim) -> bool:
+    if not is_about(check, ServiceChange):
+        return False
+    return (check.subject.event.name, check.subject.at) == (event, at) and check.subject.claim in claims

@@ -143,7 +143,7 @@ def wait_until_restored(context: str, before: dict[str, Any]) -> tuple[str, list
 
 ON_NODES = {
     "address": "ip -o address show scope global | awk '$2 !~ /^veth|^lxc/ {print $2, $4}'",
-    "sysctl": "sysctl -a 2>/dev/null | grep -E '^net.(ipv[46].(conf.(all|default|eth0).|ip_forward)|netfilter.*(max|timeout))'",
+    "sysctl": "sysctl -a 2>/dev/null | grep -E '^net.(ipv[46].(conf.(all|eth0).|ip_forward)|netfilter.*(max|timeout))'",
     "process": "cat /proc/[0-9]*/comm 2>/dev/null",
 }
 """What a node shows of its kernel, as commands, line by line."""

@@ -57,7 +57,7 @@ class FakeNodes:
     @staticmethod
     def _node(name: str) -> Json:
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        metadata = {"name": name, "resourceVersion": "1", "labels": {}, "annotations": {}}
+        metadata = {"name": name, "resourceVersion": "1", "uid": f"uid-{name}", "labels": {}, "annotations": {}}
         return {"metadata": metadata, "spec": {}, "status": ready}
 
     def add_pod(self, name: str, node: str, *, namespace: str, daemon_set: str = "", **labels: str) -> None:
@@ -136,10 +136,10 @@ class FakeNodes:
         return {name: notes for name, node in self.nodes.items() if (notes := dict(node["metadata"]["annotations"]))}
 
     def plain(self) -> dict[str, Json]:
-        """The nodes without their versions, to be compared."""
+        """The nodes without their versions and uids, to be compared."""
         nodes = deepcopy(self.nodes)
         for node in nodes.values():
-            del node["metadata"]["resourceVersion"]
+            del node["metadata"]["resourceVersion"], node["metadata"]["uid"]
         return nodes
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> Answer:
@@ -331,7 +331,7 @@ esac""",
     [ -e "$STATE/node" ] || { echo 'Error from server (NotFound): nodes "a" not found' >&2; exit 1; }
     cat "$STATE/node" ;;
   annotate) [ -e "$STATE/node" ] ;;
-  create) [ ! -e "$STATE/node" ] && cp "$5" "$STATE/node" ;;
+  create) [ ! -e "$STATE/node" ] && [ ! -e "$STATE/no-api" ] && cp "$5" "$STATE/node" ;;
 esac""",
     "ps": 'file="$STATE/${4#kube-}"; cat "${file%server}"',
 }

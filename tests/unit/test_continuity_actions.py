@@ -171,6 +171,7 @@ def test_a_disruption_is_the_disruptors_and_its_proof_is_reported(phase: Phase) 
         (Phase.IDLE_KUBELET, "b", ""),
         (Phase.IDLE_EXCLUDE, "b", ""),
         (Phase.CUT_OFF, "a", "a"),
+        (Phase.IDLE_LEFT, "b", "b"),
         (Phase.CONNTRACK_FULL, "b", ""),
         (Phase.CONNTRACK_DELETED, "a", ""),
     ],

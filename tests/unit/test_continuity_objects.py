@@ -77,7 +77,7 @@ def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own
     ]
     recorded = {(check.subject.phase, check.subject.what) for check in own if check.level is Level.RECORD}
     forgotten = {(Phase.CONNTRACK_DELETED, What.LOSSES), (Phase.CONNTRACK_DELETED, What.LASTING)}
-    silent = {(phase, What.LOSSES) for phase in (Phase.CUT_OFF, Phase.CONNTRACK_FULL)}
+    silent = {(phase, What.LOSSES) for phase in (Phase.CUT_OFF, Phase.IDLE_LEFT, Phase.CONNTRACK_FULL)}
     restarted = {(phase, What.LOSSES) for phase in (Phase.SPEAKER, Phase.SPEAKER_MOVES)}
     assert recorded == restarted | silent | forgotten
 
@@ -98,12 +98,21 @@ def test_a_node_without_endpoints_that_fails_concerns_cluster_services_alone() -
     found = losses(Phase.IDLE_EXCLUDE)
     bounded = (What.LOSSES, Level.EXTENDED)
     assert {way: said for way, said in found.items() if said != NO_LOSS} == {"default.cluster": bounded}
-    assert losses(Phase.CONNTRACK_FULL) == {
-        **dict.fromkeys(("default.local", "reference-ecmp.local", "reference-proxy.local", "nodeport.local"), NO_LOSS),
-        "default.cluster": RECORDED,
-        "reference-ecmp.cluster": GAP,
-        "nodeport.cluster": RECORDED,
-    }
+    for phase in (Phase.CONNTRACK_FULL, Phase.IDLE_LEFT):
+        local = ("default.local", "reference-ecmp.local", "reference-proxy.local", "nodeport.local")
+        assert losses(phase) == {
+            **dict.fromkeys(local, NO_LOSS),
+            "default.cluster": RECORDED,
+            "reference-ecmp.cluster": GAP,
+            "nodeport.cluster": RECORDED,
+        }
+
+
+def test_only_a_vip_that_may_be_at_the_lost_node_fails_over() -> None:
+    found = [check.subject for check in ALL_CHECKS if check.subject.what is What.FAIL_OVER]
+    assert {(each.phase, each.way.slug) for each in found} == {
+        (Phase.CUT_OFF, "default.local"), (Phase.CUT_OFF, "default.cluster"), (Phase.IDLE_LEFT, "default.cluster"),
+    }  # fmt: skip
 
 
 def test_a_node_that_is_cut_off_has_endpoints_that_cluster_services_go_on_to_use() -> None:

@@ -751,7 +751,7 @@ def test_a_controller_is_stopped_where_it_runs(fake: FakeNodes, make: Make, cont
     assert "the load balancer's controller is stopped; until the end; started again" in proof.words
 
 
-def registering(fake: FakeNodes, node: FakeNode, **changed: str) -> None:
+def registering(fake: FakeNodes, node: FakeNode, uid: str = "uid-another", **changed: str) -> None:
     """Node a, which the API server has as its own commands left it."""
     fake.leases["kube-node-lease/a"] = 1
     before = deepcopy(fake.nodes["a"])
@@ -760,7 +760,8 @@ def registering(fake: FakeNodes, node: FakeNode, **changed: str) -> None:
         if method == "DELETE":
             (node.state / "node").unlink()
         elif (node.state / "node").exists() and "a" not in fake.nodes:
-            fake.nodes["a"] = {**before, "spec": {**before["spec"], **changed}}
+            metadata = {**before["metadata"], "uid": uid}
+            fake.nodes["a"] = {**before, "metadata": metadata, "spec": {**before["spec"], **changed}}
 
     fake.before = see
 
@@ -773,6 +774,53 @@ def test_a_node_object_is_deleted_and_registered_again(fake: FakeNodes, make: Ma
     assert seen == [(False, {"node-deleted": owner(), "node.yaml": seen[0][1]["node.yaml"]})]
     assert (fake.plain(), control_plane.marked, control_plane.says("switch")) == (before, {}, "")
     assert proof.words.startswith("the Node object is deleted; until the end; registered again, and ready after ")
+
+
+def test_a_node_leaves_and_joins_again(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    fake.add_pod("kube-proxy-1", "a", namespace="kube-system")
+    fake.add_pod("kube-proxy-2", "b", namespace="kube-system")
+    fake.nodes["a"]["spec"]["taints"] = [{"key": "own", "effect": "NoSchedule"}]
+    before, seen = fake.plain(), []
+    registering(fake, control_plane)
+
+    def meanwhile() -> None:
+        seen.append(("a" in fake.nodes, control_plane.says("kubelet"), "drop" in control_plane.says("rules")))
+
+    proof = make().perform(Disruption.NODE_LEFT, "a", meanwhile)
+    assert seen == [(False, "inactive", True)]
+    assert (fake.plain(), fake.nodes["a"]["metadata"]["uid"]) == (before, "uid-another")
+    assert (control_plane.marked, control_plane.says("kubelet"), control_plane.says("rules")) == ({}, "active", "")
+    assert proof.words.startswith("the node is off the network, without a kubelet and without a Node object; until")
+    assert "its 2 pods ready" in proof.words
+
+
+def test_a_node_that_joins_without_its_pods_is_reported(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "PODS_BACK", SHORT)
+    fake.add_pod("kube-proxy-1", "a", namespace="kube-system")
+    registering(fake, control_plane)
+    with pytest.raises(HarnessError, match="not ready: kube-system/kube-apiserver-a, kube-system/kube-proxy-1"):
+        make().perform(Disruption.NODE_LEFT, "a", fake.pods.clear)
+
+
+@pytest.mark.parametrize("what", [Disruption.NODE_DELETED, Disruption.NODE_LEFT])
+def test_a_node_that_is_the_same_object_as_before_is_reported(
+    what: Disruption, fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    registering(fake, control_plane, uid="uid-a")
+    with pytest.raises(HarnessError, match="Node a is the same object as before"):
+        make().perform(what, "a", nothing)
+
+
+@pytest.mark.parametrize("lacks", ["rules", "kubelet"])
+def test_a_node_that_comes_back_too_early_is_found_out(
+    lacks: str, fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    registering(fake, control_plane)
+    with pytest.raises(HarnessError, match="it is not so that the node is off the network"):
+        make().perform(Disruption.NODE_LEFT, "a", (control_plane.state / lacks).unlink)
+    assert (control_plane.marked, control_plane.says("kubelet")) == ({}, "active")
 
 
 def test_a_node_that_registers_otherwise_is_reported(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
@@ -826,7 +874,7 @@ def test_each_disruption_has_its_feature() -> None:
             "control-plane.reachable",
             "nodes.shell",
         ),
-        *("network-add-on.agents", "load-balancer.controller"),
+        *("network-add-on.agents", "load-balancer.controller", "rights.node-deletion"),
         *("kube-proxy.other-mode", "kube-proxy.other-image", "rights.kube-proxy"),
     }
     assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"

@@ -170,6 +170,46 @@ def test_a_node_that_lost_its_object_creates_it_as_it_was(node: FakeNode) -> Non
         assert (shell.is_stopped(node.way, what), node.marked) == (False, {})
 
 
+def test_a_node_that_cannot_register_keeps_its_mark(node: FakeNode) -> None:
+    shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 39)
+    (node.state / "node").unlink()
+    (node.state / "no-api").touch()
+    with pytest.raises(HarnessError, match="Cannot resume node-deleted"):
+        shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")
+    assert shell.marks(node.way) == {Disruption.NODE_DELETED: "host/1"}
+    (node.state / "no-api").unlink()
+    assert shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")
+    assert (registered(node), node.marked) == (True, {})
+
+
+def test_a_node_that_left_is_registered_before_its_kubelet_starts(node: FakeNode) -> None:
+    what = Disruption.NODE_LEFT
+    for undo in (
+        lambda: shell.go_on(node.way, what, "host/1"),
+        lambda: subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True),
+    ):
+        (node.state / "node").write_text(NODE)
+        shell.stop(node.way, what, "host/1", 39)
+        assert shell.is_stopped(node.way, what)
+        assert (node.says("kubelet"), "drop" in node.says("rules")) == ("inactive", True)
+        (node.state / "node").unlink()
+        (node.state / "no-api").touch()
+        with pytest.raises(HarnessError, match="Cannot resume node-left"):
+            shell.go_on(node.way, what, "host/1")
+        assert (node.says("kubelet"), node.says("rules"), registered(node)) == ("inactive", "", False)
+        (node.state / "no-api").unlink()
+        undo()
+        assert (node.says("kubelet"), registered(node), node.marked) == ("active", True, {})
+        assert not shell.is_stopped(node.way, what)
+
+
+@pytest.mark.parametrize("lacks", ["rules", "kubelet"])
+def test_a_node_that_came_back_by_itself_has_not_left(lacks: str, node: FakeNode) -> None:
+    shell.stop(node.way, Disruption.NODE_LEFT, "host/1", 39)
+    (node.state / lacks).unlink()
+    assert not shell.is_stopped(node.way, Disruption.NODE_LEFT)
+
+
 def test_a_node_whose_object_was_not_deleted_keeps_it(node: FakeNode) -> None:
     shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)
     assert shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")

@@ -273,6 +273,45 @@ def test_a_pod_of_a_node_without_an_object_may_lose_requests_with_cilium_and_no_
     assert set(no_loss(CILIUM, "tcp-new").values()) == {Status.FAIL}, "clients elsewhere lost theirs, too"
 
 
+LEFT = "node-left"
+
+
+def test_a_node_that_left_is_asked_once_it_has_joined_and_all_others_at_all_times() -> None:
+    asked = dict[At, set[Claim]]()
+    for check in CHECKS:
+        if (check.subject.event.name, check.subject.stream.name) == (LEFT, "tcp-new"):
+            asked.setdefault(check.subject.at, set()).add(check.subject.claim)
+    claims = {Claim.SERVED, Claim.GONE}
+    others = {at: {*claims, Claim.NO_LOSS} for at in (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)}
+    assert asked == {**others, At.OTHER_NODE: claims}
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "pod", "failing"),
+    [
+        (EVERY, 2 * EVERY, "", set()),
+        (2 * EVERY, 3 * EVERY, "", {"served"}),
+        (2 * EVERY, 3 * EVERY, "changes-1", {"served", "gone"}),
+    ],
+    ids=["silent while it is away", "silent once it has joined", "joined with the endpoint of before"],
+)
+def test_a_node_that_joins_must_serve_what_is_asked_of_it_then(
+    since: float, until: float, pod: str, failing: set[str]
+) -> None:
+    seen, asked = World().seen(LEFT), (At.OTHER_NODE, "tcp-new", Family.IPV4)
+    event = seen.events[LEFT]
+    old = event.streams[asked]
+    made = [
+        each._replace(outcome="answered" if pod else "timeout", pod=pod) if since <= each.started < until else each
+        for each in old.samples
+    ]
+    event.streams[asked] = frozen(Stream(old.name, old.spacing, made))
+    found = verdicts(seen, of=LEFT)
+    assert those({name: each.status for name, each in found.items()}, Status.FAIL) == {
+        f"changes.{LEFT}.other-node.tcp-new.ipv4.{claim}" for claim in failing
+    }
+
+
 BUSY = {run_queue("service_change"): f"{OVERLOADED}"}
 
 

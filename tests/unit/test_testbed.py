@@ -17,6 +17,7 @@ from esipp.testbed import announced as announcing
 from esipp.testbed import manifests
 from esipp.testbed.agents import waited_for
 from esipp.testbed.batches import batches
+from esipp.testbed.integrity import Harm
 from esipp.testbed.manifests import Numbers
 from esipp.testbed.objects import Objects
 from esipp.testbed.testbed import Testbed
@@ -201,6 +202,17 @@ def test_agents_are_known_by_their_node_whatever_they_are_called() -> None:
     assert set(made._node_states) == set(NODES), "nodes without a pod of ours may come and go"
 
 
+def test_what_happens_to_a_node_that_esipp_disturbs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, (here, other, *_) = set_testbed(), NODES
+    made.agents = {node: f"agent-{node}" for node in NODES}
+    pods = {name for name, pod in made.pods.items() if pod.node == here} | {f"agent-{here}"}
+    elsewhere = {name for name, pod in made.pods.items() if pod.node == other} | {f"agent-{other}"}
+    harm = Harm({name: f"{name} is gone" for name in pods | elsewhere}, {here: "not Ready", other: "not Ready"})
+    monkeypatch.setattr(made, "harmed", lambda: harm)
+    assert made.harmed_parts() == harm
+    assert made.harmed_parts([here]) == harm.among(elsewhere, [other])
+
+
 def test_an_agent_that_does_not_come_is_named_by_its_node() -> None:
     come = [("ADDED", there(AGENT, node, f"agent-{node}")) for node in NODES[1:]]
     with pytest.raises(HarnessError, match=f"1 of {len(NODES) + 1} pods are not ready .* the agent on {NODES[0]}"):
@@ -371,7 +383,7 @@ def test_a_quota_that_refuses_some_makes_batches_by_itself(monkeypatch: pytest.M
     assert max(map(len, cluster.stood)) == 3
 
 
-def test_a_quota_that_lets_none_be_there_leaves_their_checks_undecided_and_no_others(
+def test_a_quota_that_lets_none_be_otherleaves_their_checks_undecided_and_no_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = arranged(Creating(most=0), monkeypatch)

@@ -708,9 +708,14 @@ def observe(context: Context) -> ServiceChangeEvidence:
             testbed, event, asked[event], traffic, stop, pods, admitted, outside, context.timeouts,
             disruptor=lambda: context.disruptor(stop), first_port=ports[event],
         )  # fmt: skip
+        before, left = list(seen.events), [testbed.roles[role] for role in event.left]
         seen.events[event.name] = driver.seen
         with kept(event.name, run, seen):
+            if left:  # what happens to these nodes and their pods is our own doing, and no reason to spare any part
+                spare(testbed, seen, before)
             driver.perform()
+            if left:
+                spare(testbed, seen, [event.name], but=left)
         if driver.enforced:
             enforced[event.name] = driver.enforced
 

@@ -18,7 +18,7 @@ SECONDS = {
     "moved": 15, "one-source-port": 20, "retyped-otherwise": 60,
     "moved-local": 15, "internal-policy": 15, "endpoint-slices": 15, "endpoint-without-node": 18, "address-reused": 20,
     "affinity-local": 20, "controller-stopped": 40, "node-deleted": 25,
-    "node-deleted-vip": 20, "api-slow": 30, "namesake": 18, "address-added": 35,
+    "node-deleted-vip": 20, "node-left": 40, "cordoned": 60, "api-slow": 30, "namesake": 18, "address-added": 35,
     "address-added-local": 40,
     "network-policy": 70, "network-policy-vip": 70, "vip-without-node-ports": 10, "distribution": 15,
     "distribution-local": 15, "families": 20, "port-changed": 43, "port-removed": 43,

@@ -238,6 +238,7 @@ DURING = {
     Disruption.PROXY_SICK: "kube-proxy of a node cannot write its rules",
     Disruption.CONTROLLER_STOPPED: "the controller of its load balancer is stopped",
     Disruption.NODE_DELETED: "a Node object is deleted",
+    Disruption.NODE_LEFT: "a node is off its network and has no Node object",
     Disruption.API_SLOW: "the API server takes seconds for an answer",
     Disruption.ADDRESS_ADDED: "a node has another address",
 }
@@ -411,6 +412,11 @@ class Event:
     def keeps_tcp(self) -> bool:
         """Return whether it needs a TCP port, whatever is asked: a Service without ports is not allowed."""
         return any(change.do is Do.WITHOUT_UDP for change in self.changes)
+
+    @property
+    def left(self) -> frozenset[Role]:
+        """Return the nodes that leave the cluster for a while, and answer nothing then."""
+        return frozenset(change.node for change in self.changes if change.disruption is Disruption.NODE_LEFT)
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:

@@ -10,8 +10,7 @@ from esipp.disruption.addresses import another
 from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, Health, service_of
 from tests.broken.breakage import Break, Group
-from tests.broken.breaks.nodes.returned import of_change, run_of_change
-from tests.broken.during import in_effect, once_so
+from tests.broken.during import in_effect, of_change, once_so, run_of_change
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import AT_THE_NODE, DROP
 from tests.broken.nodes import Live, Nodes, Placed, Rule

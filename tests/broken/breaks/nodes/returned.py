@@ -6,18 +6,29 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
 from esipp.base.json import Json
-from esipp.checks.check import Check, is_about
+from esipp.checks.check import Check
 from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
-from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
+from esipp.scenarios.service_change.subject import At, Claim, service_of
 from suites.streams import UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import at_the_node_port, by_chance, stream_of
-from tests.broken.during import LOOKS, in_effect, of_phase, once_so, over, restarted, run_of, while_so
+from tests.broken.during import (
+    LOOKS,
+    in_effect,
+    of_change,
+    of_phase,
+    once_so,
+    over,
+    restarted,
+    run_of,
+    run_of_change,
+    while_so,
+)
 from tests.broken.forwarding import handed_on
 from tests.broken.matching import DROP, MASQUERADE, came_by, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
@@ -29,7 +40,8 @@ AT_CLUSTER_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.CLUSTER)
 THROUGH_NODE = Way(NODEPORT, TrafficPolicy.CLUSTER)
 EMPTY = 5.0
 """Seconds without Services: a connection is lost if its first SYN and two more are."""
-DELETED, DELETED_VIP, SLOW, CONTROLLER = "node-deleted", "node-deleted-vip", "api-slow", "controller-stopped"
+DELETED, DELETED_VIP, LEFT = "node-deleted", "node-deleted-vip", "node-left"
+SLOW, CONTROLLER = "api-slow", "controller-stopped"
 Apply = Callable[[Nodes], AbstractContextManager[Placed]]
 
 TIMES = 8
@@ -120,16 +132,20 @@ def _without(port: Json, node: str) -> Iterator[Rule]:
             yield Rule(family, "FORWARD", (*own, *end), (node,), "filter")
 
 
-def has_returned(nodes: Nodes) -> Callable[[], bool]:
-    """Whether the endpoint node was cut off from its network, and is back."""
-    endpoint = nodes.roles[Role.ENDPOINT_NODE]
-    return over(lambda: in_effect(endpoint, Disruption.CUT_OFF))
+def back_after(what: Disruption, role: Role) -> Callable[[Nodes], Callable[[], bool]]:
+    """Whether a node was disturbed, and no longer is."""
+    return lambda nodes: over(lambda: in_effect(nodes.roles[role], what))
 
 
-@contextmanager
-def rewritten_after_the_return(nodes: Nodes) -> Iterator[Placed]:
-    """The endpoint node rewrites the source at a nodePort from its return on."""
-    yield from once_so(nodes, service_name(AT_NODE), has_returned(nodes), lambda live: rewriting(nodes, live, AT_NODE))
+def rewritten_after_the_return(what: Disruption, role: Role) -> Apply:
+    """The endpoint node rewrites the source at a nodePort from when a node is back."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        is_back = back_after(what, role)(nodes)
+        yield from once_so(nodes, service_name(AT_NODE), is_back, lambda live: rewriting(nodes, live, AT_NODE))
+
+    return apply
 
 
 @contextmanager
@@ -152,14 +168,17 @@ def forgotten_once_restarted(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-def keeps_its_endpoint(nodes: Nodes) -> AbstractContextManager[Placed]:
+def keeps_its_endpoint(event: str, role: Role) -> Apply:
     """The node that registers again goes on sending to the endpoint of before."""
 
-    def made(live: Live) -> Iterator[Rule]:
-        for port, address, _, target in live.targets(live.service(service_of(DELETED))):
-            yield from handed_on(port, address, target, True, (nodes.bare,))
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def made(live: Live) -> Iterator[Rule]:
+            for port, address, _, target in live.targets(live.service(service_of(event))):
+                yield from handed_on(port, address, target, True, (nodes.roles[role],))
 
-    return nodes.live(lambda live: list(made(live)))
+        return nodes.live(lambda live: list(made(live)))
+
+    return apply
 
 
 def without_its_vips(event: str) -> Callable[[Live], list[Rule]]:
@@ -201,22 +220,13 @@ def given_up_by_its_controller(nodes: Nodes) -> Iterator[Placed]:
     )  # fmt: skip
 
 
-def run_of_change(event: str) -> RunOptions:
-    return RunOptions(("changes",), (f"changes.{event}.",), disruptive=True)
-
-
-def of_change(check: Check, event: str, at: At, *claims: Claim) -> bool:
-    if not is_about(check, ServiceChange):
-        return False
-    return (check.subject.event.name, check.subject.at) == (event, at) and check.subject.claim in claims
-
-
 def at_rest_too(way: Way) -> Callable[[Check], bool]:
     """What chance decides, and the sources of this way while nothing changes, as it stays rewritten."""
     return lambda check: by_chance(check) or of_phase(check, Phase.QUIET, way, What.SOURCE)
 
 
 GIVES_UP, REWRITES = "gives up a VIP", "masquerades even one connection"
+OF_BEFORE = "does not follow a change|of its endpoints, or connection tracking|is no longer an endpoint"
 
 BREAKS = (
     Break(
@@ -224,8 +234,19 @@ BREAKS = (
         Group.NODES,
         "the endpoint node masquerades what comes to a Local nodePort from its return to the network on",
         run_of(Phase.CUT_OFF),
-        rewritten_after_the_return,
+        rewritten_after_the_return(Disruption.CUT_OFF, Role.ENDPOINT_NODE),
         lambda check: of_phase(check, Phase.CUT_OFF, AT_NODE, What.SOURCE),
+        names=REWRITES,
+        may=at_rest_too(AT_NODE),
+        at_once=False,
+    ),
+    Break(
+        "source-rewritten-after-another-node-joined",
+        Group.NODES,
+        "the endpoint node masquerades what comes to a Local nodePort from when a node without endpoints joins again",
+        run_of(Phase.IDLE_LEFT),
+        rewritten_after_the_return(Disruption.NODE_LEFT, Role.BARE_NODE),
+        lambda check: of_phase(check, Phase.IDLE_LEFT, AT_NODE, What.SOURCE),
         names=REWRITES,
         may=at_rest_too(AT_NODE),
         at_once=False,
@@ -249,9 +270,19 @@ BREAKS = (
         Group.NODES,
         "a node that registers again goes on sending to the endpoint from before its Node object was deleted",
         run_of_change(DELETED),
-        keeps_its_endpoint,
+        keeps_its_endpoint(DELETED, Role.BARE_NODE),
         lambda check: of_change(check, DELETED, At.BARE_NODE, Claim.SERVED, Claim.GONE),
-        names="does not follow a change|of its endpoints, or connection tracking|is no longer an endpoint",
+        names=OF_BEFORE,
+        at_once=False,
+    ),
+    Break(
+        "node-that-joins-keeps-its-endpoints",
+        Group.NODES,
+        "a node that left and joins again goes on sending to the endpoint from before it left",
+        run_of_change(LEFT),
+        keeps_its_endpoint(LEFT, Role.OTHER_NODE),
+        lambda check: of_change(check, LEFT, At.OTHER_NODE, Claim.SERVED, Claim.GONE),
+        names=OF_BEFORE,
         at_once=False,
     ),
     Break(
@@ -349,7 +380,7 @@ BREAKS = (
         "nodes reset open connections through the VIP of a Cluster Service for five seconds from the return of the "
         "endpoint node to the network on",
         run_of(Phase.CUT_OFF),
-        wrong_once(has_returned, AT_CLUSTER_VIP, resetting),
+        wrong_once(back_after(Disruption.CUT_OFF, Role.ENDPOINT_NODE), AT_CLUSTER_VIP, resetting),
         lambda check: of_phase(check, Phase.CUT_OFF, AT_CLUSTER_VIP, What.LASTING),
         names="flushes connection tracking",
         may=by_chance,

@@ -1,9 +1,9 @@
 """Nodes that are cordoned, tainted, cut off or full, and what breaks although it need not."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
-from esipp.checks.check import Check, is_about
+from esipp.checks.check import is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
@@ -11,28 +11,31 @@ from esipp.disruption.marks import Mark
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.run import PROXY_PORT
-from esipp.scenarios.service_change.subject import At, Claim, Health, ServiceChange, service_of
-from tests.broken.breakage import Break, Group, RunOptions
+from esipp.scenarios.service_change.subject import At, Claim, Health, service_of
+from tests.broken.breakage import Break, Group
 from tests.broken.breaks.delivery.streams import by_chance
-from tests.broken.during import in_effect, marked, of_phase, run_of, while_so
+from tests.broken.during import in_effect, marked, of_change, of_phase, run_of, run_of_change, so_for, while_so
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 OWN_VIPS = tuple(Way(Balancer.DEFAULT.value, policy) for policy in TrafficPolicy)
-UNWANTED = "unwanted-node"
-RUN = RunOptions(("changes",), (f"changes.{UNWANTED}.",), disruptive=True)
+UNWANTED, CORDONED = "unwanted-node", "cordoned"
+Apply = Callable[[Nodes], AbstractContextManager[Placed]]
 
 
-@contextmanager
-def withdrawn_while_cordoned(nodes: Nodes) -> Iterator[Placed]:
-    """No node takes the VIP while one is cordoned, as if it was withdrawn."""
+def withdrawn_while_cordoned(event: str, after: float = 0.0) -> Apply:
+    """No node takes the VIP while one is cordoned, from some seconds on, as if it was withdrawn."""
 
-    def rules(live: Live) -> list[Rule]:
-        addresses = vips(live.service(service_of(UNWANTED)))
-        return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        def rules(live: Live) -> list[Rule]:
+            given = vips(live.service(service_of(event)))
+            return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in given]
 
-    yield from while_so(nodes, service_of(UNWANTED), lambda: marked(nodes, Mark.CORDONED), rules)
+        yield from while_so(nodes, service_of(event), so_for(after, lambda: marked(nodes, Mark.CORDONED)), rules)
+
+    return apply
 
 
 @contextmanager
@@ -48,17 +51,22 @@ def says_that_it_stays(nodes: Nodes) -> Iterator[Placed]:
         yield placed
 
 
-@contextmanager
-def lost_elsewhere(nodes: Nodes) -> Iterator[Placed]:
-    """The endpoint node takes nothing at a nodePort while the kubelet of another node is stopped."""
+def lost_elsewhere(what: Disruption) -> Apply:
+    """The endpoint node takes nothing at a nodePort while another node is disturbed."""
     way = Way(NODEPORT, TrafficPolicy.LOCAL)
 
-    def rules(live: Live) -> list[Rule]:
-        port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
-        words = ("--protocol", "tcp", "--dport", str(port), *AT_THE_NODE, *DROP)
-        return [Rule(family, "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],), "mangle") for family in Family]
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        there = (nodes.roles[Role.ENDPOINT_NODE],)
 
-    yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, Disruption.KUBELET), rules)
+        def rules(live: Live) -> list[Rule]:
+            port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
+            words = ("--protocol", "tcp", "--dport", str(port), *AT_THE_NODE, *DROP)
+            return [Rule(family, "PREROUTING", words, there, "mangle") for family in Family]
+
+        yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, what), rules)
+
+    return apply
 
 
 @contextmanager
@@ -86,21 +94,24 @@ def known_flows_reset(nodes: Nodes) -> Iterator[Placed]:
     yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, Disruption.CONNTRACK_FULL), rules)
 
 
-def of_event(check: Check, at: At, *claims: Claim) -> bool:
-    if not is_about(check, ServiceChange):
-        return False
-    subject = check.subject
-    return (subject.event.name, subject.at) == (UNWANTED, at) and subject.claim in claims
-
-
 BREAKS = (
     Break(
         "vip-withdrawn-while-its-node-is-cordoned",
         Group.NODES,
         "no node takes a Service's VIP while the node of its only pod is cordoned",
-        RUN,
-        withdrawn_while_cordoned,
-        lambda check: of_event(check, At.VIP, Claim.SERVED, Claim.NO_LOSS),
+        run_of_change(UNWANTED),
+        withdrawn_while_cordoned(UNWANTED),
+        lambda check: of_change(check, UNWANTED, At.VIP, Claim.SERVED, Claim.NO_LOSS),
+        names="excludes a node that still serves",
+        at_once=False,
+    ),
+    Break(
+        "vip-withdrawn-once-its-node-has-been-cordoned-for-long",
+        Group.NODES,
+        "no node takes a Service's VIP from 20 s after the node of its only pod was cordoned, as long as it is",
+        run_of_change(CORDONED),
+        withdrawn_while_cordoned(CORDONED, after=20.0),
+        lambda check: of_change(check, CORDONED, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names="excludes a node that still serves",
         at_once=False,
     ),
@@ -108,9 +119,9 @@ BREAKS = (
         "tainted-node-says-that-it-stays",
         Group.NODES,
         "kube-proxy of a node that an autoscaler will delete goes on to say 200 at port 10256",
-        RUN,
+        run_of_change(UNWANTED),
         says_that_it_stays,
-        lambda check: of_event(check, At.ENDPOINT_NODE, Claim.STATUS) and Health.PROXY in check.id,
+        lambda check: of_change(check, UNWANTED, At.ENDPOINT_NODE, Claim.STATUS) and Health.PROXY in check.id,
         names="while it must say 503",
         at_once=False,
     ),
@@ -119,11 +130,22 @@ BREAKS = (
         Group.NODES,
         "the endpoint node drops new connections to a Local Service while the kubelet of another node is stopped",
         run_of(Phase.IDLE_KUBELET),
-        lost_elsewhere,
+        lost_elsewhere(Disruption.KUBELET),
         lambda check: of_phase(
             check, Phase.IDLE_KUBELET, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING
         ),
         names="a node drops a connection",
+        at_once=False,
+    ),
+    Break(
+        "node-that-leaves-disturbs-another",
+        Group.NODES,
+        "the endpoint node drops what comes to a Local nodePort while a node without endpoints is gone",
+        run_of(Phase.IDLE_LEFT),
+        lost_elsewhere(Disruption.NODE_LEFT),
+        lambda check: of_phase(check, Phase.IDLE_LEFT, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING),
+        names="a node drops a connection",
+        may=by_chance,
         at_once=False,
     ),
     Break(
