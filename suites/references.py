@@ -184,6 +184,9 @@ LOCAL_DETECTOR = _source("pkg/proxy/util/localdetector.go", "kube-proxy: pkg/pro
 SERVICE_HEALTH = _source(
     "pkg/proxy/healthcheck/service_health.go", "kube-proxy: pkg/proxy/healthcheck/service_health.go"
 )
+MODE_CLEANUP = _source(
+    "cmd/kube-proxy/app/server_linux.go", "kube-proxy: cmd/kube-proxy/app/server_linux.go, platformCleanup"
+)
 CONNTRACK = _source("pkg/proxy/conntrack/cleanup.go", "kube-proxy: pkg/proxy/conntrack/cleanup.go, UDP only")
 VALIDATION = _source(
     "pkg/apis/core/validation/validation.go", "API server: pkg/apis/core/validation/validation.go, Services"

@@ -137,6 +137,9 @@ class What(StrEnum):
 MOVED = "moved"
 """Evidence: connections broke after the load balancer had moved its VIP to another node."""
 
+UNTRANSLATED = "untranslated"
+"""Evidence: nodes reset connections while they translated no packet of this family."""
+
 STALE = "stale"
 """Evidence: a client that keeps its port is silent after its pod has gone, while others are answered."""
 

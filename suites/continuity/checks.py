@@ -12,7 +12,7 @@ from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
 from suites.known_differences.balancers import STATELESS, by_proxy
 from suites.known_differences.cilium import DURING_CHANGES, LARGE_IN_DSR, ONE_PORT_FOR_TWO, ONE_PORT_IN_DSR
-from suites.known_differences.kube_proxy import SCTP_ENTRY_KEPT, SCTP_GOES_ON
+from suites.known_differences.kube_proxy import CHAINS_GONE, SCTP_ENTRY_KEPT, SCTP_GOES_ON
 from suites.needs import needs
 from suites.references import *
 from suites.streams import client_does
@@ -108,6 +108,8 @@ def differences(event: Event, way: Way, what: What) -> Iterator[KnownDifference]
         yield STATELESS
     if way.by == DEFAULT and what is What.LASTING and (may_move(event, way) or event.refuses):
         yield MOVED_VIP
+    if event.rewrites and what is What.LASTING and (way.by == NODEPORT or way.by in PROXIES):
+        yield CHAINS_GONE
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)
     if what is What.SOURCE and not way.local:

@@ -1,8 +1,8 @@
 """Known differences of kube-proxy. Data only."""
 
-from esipp.checks.continuity import SERVED_UNREADY, STALE
+from esipp.checks.continuity import SERVED_UNREADY, STALE, UNTRANSLATED
 from esipp.checks.known_differences import KnownDifference, Nature
-from suites.references import CONNTRACK, SCTP_KEPT, SCTP_UNREADY
+from suites.references import CONNTRACK, KEP_3866, MODE_CLEANUP, SCTP_KEPT, SCTP_UNREADY
 
 SCTP_ENTRY_KEPT = KnownDifference(
     when=(("service-proxy", "kube-proxy"),),
@@ -26,4 +26,20 @@ SCTP_GOES_ON = KnownDifference(
     nature=Nature.DEFECT,
     evidence="A pod answered INITs from this port more than 5 s after it had become unready in all EndpointSlices.",
     hides="A node may send INITs to unready pods for another reason; streams from new ports would show that.",
+)
+CHAINS_GONE = KnownDifference(
+    when=(("service-proxy", "kube-proxy"),),
+    covers=UNTRANSLATED,
+    reason="a finding: kube-proxy removes the NAT chains of its earlier mode before it writes those of the new one. "
+    "Where nothing else on the node has NAT chains of this family, the kernel translates no packet meanwhile, and the "
+    "node resets connections to its own addresses. No document says whether they live on",
+    references=(KEP_3866, MODE_CLEANUP),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="All broken connections were reset. As each of them broke, no datagram of an established UDP flow of this "
+    "family was answered at the same node. No flow of the run crosses the node with the other pod: as connections "
+    "through it broke, its health check did not answer 200, and in the same phase the flows at both other nodes were "
+    "silent, too.",
+    hides="A node that breaks UDP flows and TCP connections at the same moment for another reason. A node that no flow "
+    "of the run crosses, and that resets connections as its kube-proxy is replaced.",
 )

@@ -8,6 +8,7 @@ import pytest
 
 from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
+from esipp.checks.observation import Verdict
 from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline.expected_backends import LATE
 from esipp.judging.timeline.losses import gaps, tally
@@ -18,6 +19,7 @@ from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, Li
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.continuity.reasons import taker
+from suites.streams import UDP_SOCKET
 from tests.unit.continuity_world import (
     ADDRESS,
     BEGAN,
@@ -31,6 +33,7 @@ from tests.unit.continuity_world import (
     broken,
     busy,
     changed,
+    changed_stream,
     check_id,
     control_lost,
     controls,
@@ -301,6 +304,98 @@ def test_a_broken_connection_is_found(phase: Phase) -> None:
     assert differing(broken(world(), "nodeport.cluster", moment(phase, 3.0))) == red(
         phase, "nodeport.cluster", "lasting"
     )
+
+
+NODES_WAY, THROUGH_BARE, PROXY_WAY = "nodeport.local", "nodeport.cluster", "reference-proxy.local"
+PAUSE = 0.7
+"""Seconds for which a node translated nothing of IPv6 in the first run (2026-11-28)."""
+
+
+def flow_silent(seen: ContinuityEvidence, slug: str, since: float, until: float) -> ContinuityEvidence:
+    """The same, where a node answers no datagram of the established UDP flow at its nodePort for a while."""
+    return changed_stream(
+        seen, slug, UDP_SOCKET, since, until, lambda s: s._replace(outcome="refused", pod="", node="")
+    )
+
+
+def untranslated(slug: str, phase: Phase = Phase.PROXY_MODE) -> ContinuityEvidence:
+    """A node translates nothing for a while, so that it resets a connection and answers no datagram of a flow."""
+    at = moment(phase, 3.0)
+    return flow_silent(broken(world(), slug, at), slug, at, at + PAUSE)
+
+
+def on_kube_proxy(seen: ContinuityEvidence, slug: str, phase: Phase = Phase.PROXY_MODE) -> Verdict:
+    """The verdict on what lasts, where kube-proxy serves."""
+    (check,) = (each for each in CHECKS if each.id == check_id(phase, slug, "lasting"))
+    return judge_with(check, Judge(seen), FEATURES, {"service-proxy": "kube-proxy"})
+
+
+@pytest.mark.parametrize(("slug", "node"), [(NODES_WAY, "a"), (THROUGH_BARE, "b")])
+def test_a_node_that_translates_nothing_while_kube_proxy_changes_its_mode_is_a_finding(slug: str, node: str) -> None:
+    found = on_kube_proxy(untranslated(slug), slug)
+    assert found.status is Status.KNOWN
+    assert f"node {node} answered no datagram of the established UDP flow" in found.observed
+    assert statuses(untranslated(slug))[check_id(Phase.PROXY_MODE, slug, "lasting")] is Status.FAIL, "no kube-proxy"
+
+
+def test_a_break_while_the_nodes_flow_is_answered_is_none_of_these() -> None:
+    at = moment(Phase.PROXY_MODE, 3.0)
+    seen = broken(world(), NODES_WAY, at)
+    lies = {
+        "answered throughout": seen,
+        "a single datagram lost": flow_silent(seen, NODES_WAY, at, at + 0.1),
+        "silent later": flow_silent(seen, NODES_WAY, at + 0.5, at + 1.2),
+        "silent earlier": flow_silent(seen, NODES_WAY, at - 1.5, at - 0.8),
+        "silent at another node": flow_silent(seen, THROUGH_BARE, at, at + PAUSE),
+        "another connection breaks alone": broken(untranslated(NODES_WAY), NODES_WAY, at + 5.0),
+    }
+    found = {name: on_kube_proxy(lie, NODES_WAY).status for name, lie in lies.items()}
+    assert found == dict.fromkeys(lies, Status.FAIL)
+
+
+def test_a_break_without_a_reset_is_none_of_these() -> None:
+    seen = untranslated(NODES_WAY)
+    made = [
+        each._replace(sample=lost(each.sample)) if each.sample.outcome == "reset" else each
+        for each in seen.lasting[key(NODES_WAY)]
+    ]
+    seen = replace(seen, lasting={**seen.lasting, key(NODES_WAY): made})
+    assert on_kube_proxy(seen, NODES_WAY).status is Status.FAIL
+
+
+@pytest.mark.parametrize("phase", [QUIET, Phase.KUBE_PROXY, Phase.PROXY_UPGRADED])
+def test_in_no_other_phase_a_node_may_translate_nothing(phase: Phase) -> None:
+    assert on_kube_proxy(untranslated(NODES_WAY, phase), NODES_WAY, phase).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("away", "flows", "expected"),
+    [
+        (True, (NODES_WAY, THROUGH_BARE), Status.KNOWN),
+        (False, (NODES_WAY, THROUGH_BARE), Status.FAIL),
+        (True, (NODES_WAY,), Status.FAIL),
+        (True, (), Status.FAIL),
+    ],
+)
+def test_where_no_flow_crosses_a_node_its_health_check_and_all_flows_elsewhere_must_show_it(
+    away: bool, flows: tuple[str, ...], expected: Status
+) -> None:
+    """The reference proxy reaches the node with the other pod, too; that node changes at another time."""
+    at = moment(Phase.PROXY_MODE, 3.0)
+    seen = broken(world(), PROXY_WAY, at)
+    made = [
+        each._replace(sample=each.sample._replace(pod="c1", node="c")) if each.sample.answered else each
+        for each in seen.lasting[key(PROXY_WAY)]
+    ]
+    seen = replace(seen, lasting={**seen.lasting, key(PROXY_WAY): made}, nodes={**seen.nodes, "c1": "c"})
+    seen = replace(seen, marks=[each for each in seen.marks if each.pod != "c1"])
+    for slug in flows:
+        seen = flow_silent(seen, slug, at + 4.0, at + 4.0 + PAUSE)
+    if away:
+        health = seen.health[FAMILY]["c"]
+        kept = [s._replace(outcome="refused") if at - 0.5 <= s.started < at + 0.5 else s for s in health.samples]
+        seen = replace(seen, health={FAMILY: {**seen.health[FAMILY], "c": Stream(health.name, 0.1, kept)}})
+    assert on_kube_proxy(seen, PROXY_WAY).status is expected
 
 
 def cut(seen: ContinuityEvidence, node: str) -> ContinuityEvidence:

@@ -6,7 +6,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from esipp.checks.check import Level, Status
-from esipp.checks.continuity import MOVED, NODEPORT, PROXIES, UNREWRITTEN, ContinuityCheck, Phase, Way, What
+from esipp.checks.continuity import (
+    MOVED,
+    NODEPORT,
+    PROXIES,
+    UNREWRITTEN,
+    UNTRANSLATED,
+    ContinuityCheck,
+    Phase,
+    Way,
+    What,
+)
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
@@ -29,7 +39,15 @@ from esipp.judging.timeline.streams import (
 )
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
-from esipp.scenarios.continuity.reasons import by_links, hides_its_node, late_nodes, taken_by, taker, why_moved
+from esipp.scenarios.continuity.reasons import (
+    by_links,
+    hides_its_node,
+    late_nodes,
+    taken_by,
+    taker,
+    untranslated,
+    why_moved,
+)
 from esipp.scenarios.continuity.stream_judge import StreamJudge
 
 LEAST = 5
@@ -532,6 +550,8 @@ class Judge:
             shown, said = MOVED, f"{said}; {moved[id(broken[0])]}"
         elif all(self._own_doing(check, each.since, each.at) for each in broken):
             shown = REHASHED
+        elif silent := untranslated(self.seen, check, left):
+            shown, said = UNTRANSLATED, f"{said}; {silent}"
         first = left[0] if left else broken[0]
         reason = (
             f"{first.sample.outcome} while {first.pod} still had to serve, {self.when(check.subject.phase, first.at)}"

@@ -1,15 +1,18 @@
-"""Reasons for losses: a VIP that moved, and the event behind it; a node that reported a pod's end too late. Pure."""
+"""Reasons for losses: a VIP that moved, and the event behind it; a node that translated no packet, or reported a pod's
+end too late. Pure.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from esipp.checks.continuity import ContinuityCheck, Phase
+from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
+from esipp.checks.model import TrafficPolicy
 from esipp.checks.timing import LAG, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import ANSWERED, OURS, Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence, LinkChange, moves
 
@@ -245,6 +248,60 @@ def _events(
 _WORDS = {
     "deleting": "began to terminate", "unready": "became unready", "gone": "was gone", "ready": "became ready",
 }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------- nodes that translate nothing
+FLOW = "udp-socket"
+"""The stream whose datagrams belong to one established flow at each nodePort."""
+
+IN_A_ROW = 2
+"""So many datagrams one after the other get no answer where a node translates nothing: a network may lose a single
+one. In the first run there were six to eight (kind-iptables, 2026-11-28)."""
+
+
+def untranslated(seen: ContinuityEvidence, check: ContinuityCheck, broken: Sequence[Break]) -> str:
+    """That nodes translated no packet of a family whenever they reset a connection, as text; empty if one did."""
+    if not check.subject.event.rewrites or any(each.sample.outcome != "reset" for each in broken):
+        return ""
+    found = [_silent_there(seen, check, each) for each in broken]
+    return found[0] if all(found) else ""
+
+
+def _silent_there(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
+    """What was silent at the node of a connection as it broke, as text; empty if nothing was."""
+    family, window = check.subject.family, seen.window(check.subject.phase)
+    policies = {seen.places.bare: TrafficPolicy.CLUSTER, seen.places.endpoint: TrafficPolicy.LOCAL}
+    flows = {node: seen.sent.get((Way(NODEPORT, each), family, FLOW)) for node, each in policies.items()}
+    if check.subject.way.by == NODEPORT:
+        node = seen.places.endpoint if check.subject.way.local else seen.places.bare
+    else:
+        node = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, check.subject.way.local)
+    if node in flows:
+        silent = _was_silent(flows[node], ANSWERED, broken.since, broken.at)
+        return f"node {node} answered no datagram of the established UDP flow meanwhile" if silent else ""
+    health = seen.health.get(family, {}).get(node)
+    if window is None or not _was_silent(health, "200", broken.since, broken.at):
+        return ""
+    if not all(_was_silent(flow, ANSWERED, window.began, window.until) for flow in flows.values()):
+        return ""
+    return (
+        f"the health check of node {node} did not answer 200 meanwhile; in this phase, nodes {' and '.join(flows)} "
+        "answered no datagram of their established UDP flows for a while"
+    )
+
+
+def _was_silent(stream: Stream | None, fine: str, since: float, until: float) -> bool:
+    """Whether a stream was silent at some moment of a time.
+
+    A silence lasts from the last good probe before it to the first one after it, as it may have begun right after the
+    one, and ended right before the other.
+    """
+    samples = [each for each in stream.samples if each.outcome != OURS] if stream else []
+    good = [number for number, each in enumerate(samples) if each.outcome == fine]
+    return any(
+        after - before > IN_A_ROW and samples[before].started <= until and since <= samples[after].started
+        for before, after in pairwise(good)
+    )
 
 
 # ---------------------------------------------------------------------------------------- nodes that report too late

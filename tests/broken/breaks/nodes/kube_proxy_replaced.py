@@ -14,12 +14,11 @@ from esipp.scenarios.continuity.objects import service_name
 from tests.broken.breakage import Break, Group
 from tests.broken.breaks.delivery.streams import by_chance
 from tests.broken.breaks.nodes.returned import (
-    AT_CLUSTER_VIP,
     AT_NODE,
     REWRITES,
     THROUGH_NODE,
     at_rest_too,
-    resetting,
+    resetting_at_node,
     rewritten_once_restarted,
     without,
     wrong_once,
@@ -58,11 +57,11 @@ BREAKS = (
     Break(
         "connections-reset-by-a-change-of-kube-proxys-mode",
         Group.NODES,
-        "nodes reset open connections through the VIP of a Cluster Service for five seconds from the first kube-proxy "
-        "in another mode on",
+        "a node without endpoints resets open TCP connections at a nodePort for five seconds from the first kube-proxy "
+        "in another mode on; it goes on to answer the established UDP flow there, unlike one that translates nothing",
         run_of(Phase.PROXY_MODE),
-        wrong_once(lambda nodes: restarted(nodes, Disruption.KUBE_PROXY), AT_CLUSTER_VIP, resetting),
-        lambda check: of_phase(check, Phase.PROXY_MODE, AT_CLUSTER_VIP, What.LASTING),
+        wrong_once(lambda nodes: restarted(nodes, Disruption.KUBE_PROXY), THROUGH_NODE, resetting_at_node),
+        lambda check: of_phase(check, Phase.PROXY_MODE, THROUGH_NODE, What.LASTING),
         names="flushes connection tracking",
         may=by_chance,
         at_once=False,

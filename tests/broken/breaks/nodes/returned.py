@@ -1,7 +1,7 @@
 """What goes wrong once a node, an agent or an API server was away, or while it is."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
@@ -40,6 +40,7 @@ AT_CLUSTER_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.CLUSTER)
 THROUGH_NODE = Way(NODEPORT, TrafficPolicy.CLUSTER)
 EMPTY = 5.0
 """Seconds without Services: a connection is lost if its first SYN and two more are."""
+RESET = ("--jump", "REJECT", "--reject-with", "tcp-reset")
 DELETED, DELETED_VIP, LEFT = "node-deleted", "node-deleted-vip", "node-left"
 SLOW, CONTROLLER = "api-slow", "controller-stopped"
 Apply = Callable[[Nodes], AbstractContextManager[Placed]]
@@ -111,21 +112,25 @@ def wrong_once(
 def resetting(nodes: Nodes, service: Json) -> Iterator[Rule]:
     """All nodes reset what is open through a VIP."""
     (port,), everywhere = service["spec"]["ports"], tuple(nodes.containers)
-    reset = ("--jump", "REJECT", "--reject-with", "tcp-reset")
     for vip in vips(service):
         own = (*came_by(port, port["port"], vip), "--ctdir", "ORIGINAL", "--ctstate", "ESTABLISHED")
-        yield Rule(family_of(vip), "FORWARD", (*own, *reset), everywhere, "filter")
+        yield Rule(family_of(vip), "FORWARD", (*own, *RESET), everywhere, "filter")
+
+
+def resetting_at_node(nodes: Nodes, service: Json) -> Iterator[Rule]:
+    """The node without endpoints resets the TCP connections at a nodePort, and answers datagrams there."""
+    (port,) = service["spec"]["ports"]
+    yield from _ended(port, nodes.bare, {"ESTABLISHED": RESET})
 
 
 def without(nodes: Nodes, service: Json) -> Iterator[Rule]:
     """The node without endpoints has no Service at its nodePort."""
     (port,) = service["spec"]["ports"]
-    yield from _without(port, nodes.bare)
+    yield from _ended(port, nodes.bare, {"NEW": DROP, "ESTABLISHED": RESET})
 
 
-def _without(port: Json, node: str) -> Iterator[Rule]:
-    """A node drops new connections to a nodePort, and resets those that are open."""
-    words = {"NEW": DROP, "ESTABLISHED": ("--jump", "REJECT", "--reject-with", "tcp-reset")}
+def _ended(port: Json, node: str, words: Mapping[str, tuple[str, ...]]) -> Iterator[Rule]:
+    """A node drops or resets connections to a nodePort, by their state."""
     for family in Family:
         for state, end in words.items():
             own = (*came_by(port, port["nodePort"]), "--ctdir", "ORIGINAL", "--ctstate", state)
