@@ -678,7 +678,8 @@ def _often(kind: StreamKind, sent: str, timeout: float = 0.0) -> StreamKind:
 
 
 TCP_NEW = _often(streams.TCP_NEW, f"a new TCP connection {OFTEN}")
-TCP_PORT = _often(streams.TCP_PORT, f"a new TCP connection {OFTEN}, from eight source ports in turn")
+TCP_PORT = _often(streams.TCP_PORT, f"a new TCP connection {OFTEN}, from eight source ports in turn", 2.0)
+"""A port must be free again when it is used again, also if nobody answered."""
 UDP_NEW = _often(streams.UDP_NEW, f"a datagram {OFTEN}, each from a new socket", 1.0)
 UDP_SOCKET = _often(streams.UDP_SOCKET, f"a datagram {OFTEN}, all from one socket", 1.0)
 UDP_ONE_WAY = _often(
@@ -689,6 +690,7 @@ TCP_ONE_PORT = replace(
     sent=f"a request {OFTEN}, all on one TCP connection from a certain source port",
     every=EVERY,
     varies=VARIES,
+    timeout=2.0,  # a client that waits for longer sends nothing meanwhile, as if its machine had stalled
     count=0,
 )
 UDP_ONE_PORT = replace(

@@ -6,12 +6,13 @@ from fnmatch import fnmatchcase
 import pytest
 
 from esipp.checks.check import Feature, Level, Status
-from esipp.checks.model import Family
+from esipp.checks.model import Family, Protocol
 from esipp.checks.observation import Verdict
+from esipp.checks.stream import Reuse
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline.streams import MOST_GAP, Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim, is_closed
 from suites.changes.checks import CHECKS as ALL
@@ -497,6 +498,15 @@ def test_ports_that_stay_taken_after_a_deletion_are_reported_where_the_service_i
     assert {each.status for each in served.values()} == {Status.FAIL}
     words = "though its ports and addresses were free: provided port is already"
     assert all(words in each.reason for each in served.values())
+
+
+def test_a_source_port_is_free_before_it_is_used_again_and_nobody_waits_as_long_as_a_machine_that_stalls() -> None:
+    used = [each for each in STREAMS if each.protocol is Protocol.TCP and each.reuse is Reuse.NEW and each.ports]
+    assert used
+    assert all(each.ports * each.every * (1 - each.varies) > each.timeout for each in used)
+    lasting = [each for each in STREAMS if each.reuse is Reuse.LASTING and not each.count]
+    assert lasting
+    assert all(each.timeout + each.every < MOST_GAP for each in lasting)
 
 
 def test_connections_from_a_used_port_that_go_wrong_are_distinguished_from_new_ones() -> None:
