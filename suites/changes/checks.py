@@ -312,7 +312,7 @@ ABOUT = {
     "moved-local": (API_ETP,),
     "one-source-port": (CILIUM_ONE_PORT_OF_TWO_PODS,),
     "endpoint-slices": (OWN_SLICES, API_SLICE_NODE, API_ETP, API_ITP),
-    "address-reused": (OWN_SLICES, E2E_CONNTRACK),
+    "address-reused": (OWN_SLICES,),
     NAMELESS: (OWN_SLICES, API_SLICE_NODE, LOCAL_ENDPOINTS),
     "internal-policy": (API_ITP, KEP_2086),
     "families": (API_FAMILIES, DUAL_STACK),

@@ -102,8 +102,7 @@ EVENTS = (
     ),
     Event(
         "families",
-        "While a dual-stack Service whose first address family is IPv6 becomes SingleStack, and dual-stack again with "
-        "its ClusterIPs",
+        "While a dual-stack Service becomes SingleStack, and dual-stack again with its ClusterIPs",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(
