@@ -116,8 +116,8 @@ OF_ENTRIES = {
     ),
     **dict.fromkeys(
         (At.CLUSTER_IP_LATER, At.VIP_LATER),
-        "a node or a load balancer does not serve a port that a Service gets later, or connection tracking still sends "
-        "a flow from before to nobody",
+        "a node or a load balancer does not serve a port that a Service gets later, or goes on dropping flows that "
+        "dialled it before",
     ),
     At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
@@ -395,7 +395,7 @@ def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
         Claim.NO_LOSS: "No request is lost as long as the Service has endpoints.",
         Claim.STICKY: f"{followed}, only one of several pods answers under sessionAffinity ClientIP.",
         Claim.LIVES: "The same pod answers both.",
-        Claim.FORGOTTEN: "Nobody answers the second one.",
+        Claim.FORGOTTEN: "No pod answers the second one.",
         Claim.OUTLIVED: "Several pods answer: each affinity times out.",
     }[claim]
 

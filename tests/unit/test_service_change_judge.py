@@ -192,11 +192,11 @@ def test_what_cilium_keeps_at_a_pod_of_before_is_known_for_old_flows_only() -> N
     found = statuses(World(keeps=frozenset({"udp-socket"})), CILIUM)
     assert those(found, Status.KNOWN) >= matching("*.scaled-to-zero.*.udp-socket.*.served") != set()
     kept = matching("*.udp-socket.*.served", "*.udp-socket.*.gone")
-    kept -= matching("*.one-node-port.*", "*.moved-local.bare-node.*")  # nobody served these at first
+    kept -= matching("*.one-node-port.*", "*.moved-local.bare-node.*")  # no pod served these at first
     kept -= matching("*.address-reused.*another-service.*")
     kept -= matching(
         "*.one-node-port.*", "*.moved-local.bare-node.*", "*.clusterip-at-later-port.*"
-    )  # nobody served these at first
+    )  # no pod served these at first
     assert not those(found, Status.FAIL) & kept
     both = statuses(World(keeps=frozenset({"udp-socket", "udp-new"})), CILIUM)
     assert those(both, Status.FAIL) >= matching(
@@ -476,7 +476,7 @@ def test_the_other_service_must_be_served_by_the_former_endpoint_from_its_own_st
     assert {name.rpartition(".")[2] for name in there} == {"served"}
     assert those(dropped, Status.FAIL) >= there
     early = of_event("address-reused", World(lost_at={"another-service tcp-new": EVERY + 5.0}))
-    assert set(early.values()) == {Status.PASS}, "nobody has promised anything of that Service by then"
+    assert set(early.values()) == {Status.PASS}, "no stream may expect anything of that Service yet"
 
 
 def test_a_connection_that_another_pod_with_its_source_port_disturbs_is_reported_at_that_entry() -> None:

@@ -418,7 +418,7 @@ def test_what_is_freed_stays_free_for_longer_than_a_flow_without_packets_is_know
     assert began["udp-new"] < began["udp-idle"] <= before.accepted, "its first datagram must reach a pod"
     assert driver.seen.end - began["udp-idle"] > EXPIRED + UDP_IDLE.timeout
     assert not gone.is_there
-    assert gone.accepted - before.accepted < 10.0, "nobody waits for a stream of two datagrams"
+    assert gone.accepted - before.accepted < 10.0, "no stage waits for a stream of two datagrams"
 
 
 def test_a_service_that_loses_its_udp_port_has_another_one_whatever_is_asked() -> None:

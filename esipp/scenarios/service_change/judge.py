@@ -420,7 +420,7 @@ def _forgotten(case: _Case) -> Decision:
         return Decision(Status.FAIL, check.expected, observed, reason)
     if ours := case.vantage.ours(last.started, last.ended):
         return undecided(check, ours, observed)
-    return Decision(Status.PASS, check.expected, observed, f"nobody answered {idle}", sees=ONE_SOCKET)
+    return Decision(Status.PASS, check.expected, observed, f"no pod answered {idle}", sees=ONE_SOCKET)
 
 
 def _answers(samples: Iterable[Sample]) -> Mapping[str, int]:

@@ -178,7 +178,7 @@ class Driver:
             self._start()
             self._wait(first)
             self._start(followed=True)
-            self._wait(first)
+            self._wait(first)  # for those that have just begun
             cause = time.monotonic()
             for change in others:
                 if change.disruption is None:

@@ -16,13 +16,13 @@ SECONDS = {
     "replaced-local": 13, "affinity-held": 45, "finalizer": 30, "vip-retyped": 15, "idle": 70, "idle-3-min": 190,
     "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
     "moved": 15, "one-source-port": 20, "retyped-otherwise": 60,
-    "moved-local": 15, "internal-policy": 15, "endpoint-slices": 15, "endpoint-without-node": 18, "address-reused": 20,
+    "moved-local": 15, "internal-policy": 15, "endpoint-slices": 17, "endpoint-without-node": 14, "address-reused": 20,
     "affinity-local": 20, "controller-stopped": 40, "node-deleted": 25,
-    "node-deleted-vip": 20, "node-left": 40, "cordoned": 60, "api-slow": 30, "namesake": 18, "address-added": 35,
+    "node-deleted-vip": 20, "node-left": 18, "cordoned": 57, "api-slow": 30, "namesake": 18, "address-added": 35,
     "address-added-local": 40,
     "network-policy": 70, "network-policy-vip": 70, "vip-without-node-ports": 10, "distribution": 15,
-    "distribution-local": 15, "families": 20, "port-changed": 43, "port-removed": 43,
-    "vip-port-changed": 12, "external-ip": 15, "freed": 165, "freed-vip": 160, "target-port": 15,
+    "distribution-local": 15, "families": 17, "port-changed": 41, "port-removed": 40,
+    "vip-port-changed": 12, "external-ip": 17, "freed": 165, "freed-vip": 160, "target-port": 15,
 }  # fmt: skip
 """How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
 

@@ -252,7 +252,7 @@ class Change:
         do: how it begins.
         pods: those that serve.
         other: those that serve the event's other Service.
-        closed: entries and protocols at which nobody serves (``bare-node udp``), in one family or in both.
+        closed: entries and protocols at which no pod serves (``bare-node udp``), in one family or in both.
         sticky: whether each client keeps its pod.
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
         lasts: seconds for which the stage lasts at least.
@@ -424,11 +424,6 @@ class Event:
         return tuple(dict.fromkeys(change.disruption for change in self.changes if change.disruption))
 
 
-def begins(event: Event, at: At, stream: StreamKind) -> int:
-    """Return the number of the stage with which a stream begins. A lasting connection needs nodes that serve it."""
-    return event.reuses if at.is_another else int(stream.reuse is Reuse.LASTING)
-
-
 @dataclass(frozen=True)
 class ServiceChange(Subject):
     """A claim about one stream during one event.
@@ -451,8 +446,8 @@ class ServiceChange(Subject):
 
     @property
     def begins(self) -> int:
-        """Return the number of the stage with which the stream begins."""
-        return begins(self.event, self.at, self.stream)
+        """Return the first stage that the stream sees. A lasting connection begins when nodes follow the first one."""
+        return self.event.reuses if self.at.is_another else int(self.stream.reuse is Reuse.LASTING)
 
     @property
     def streams(self) -> tuple[StreamKind, ...]:

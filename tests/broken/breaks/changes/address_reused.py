@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from esipp.checks.model import Family, Role
+from esipp.checks.model import Role
 from esipp.scenarios.service_change.subject import At, Claim
 from suites.changes.events import EVENTS
 from tests.broken.breakage import Break, Group
 from tests.broken.breaks.changes.freed import goes_on, of_stream, run_of
-from tests.broken.breaks.changes.own_slices import to_the_first_pod
-from tests.broken.matching import AT_THE_NODE, DROP, TAKEN, to_port
+from tests.broken.breaks.changes.own_slices import dropped_at, to_the_first_pod
+from tests.broken.matching import TAKEN
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 EVENT = next(each for each in EVENTS if each.another)
@@ -22,18 +22,6 @@ def socket_goes_on(nodes: Nodes) -> AbstractContextManager[Placed]:
         for port, address, target in to_the_first_pod(live, EVENT.name):
             if port["protocol"] == "UDP":
                 yield from goes_on(port, address, target, nodes)
-
-    return nodes.live(lambda live: list(made(live)))
-
-
-def used_ports_dropped(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """The endpoint node drops connections to the other Service from source ports that those to the first one have."""
-
-    def made(live: Live) -> Iterator[Rule]:
-        for port in live.service(EVENT.another)["spec"]["ports"]:
-            words = (*to_port(port, port["nodePort"]), *TAKEN, *AT_THE_NODE, *DROP)
-            for family in Family if port["protocol"] == "TCP" else ():
-                yield Rule(family, "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],), "mangle")
 
     return nodes.live(lambda live: list(made(live)))
 
@@ -57,7 +45,7 @@ BREAKS = (
         "a node drops connections to an endpoint whose address another Service had, from source ports that connections "
         "to that one have",
         run_of(EVENT.name),
-        used_ports_dropped,
+        dropped_at(Role.ENDPOINT_NODE, EVENT.another, *TAKEN),
         of_stream(EVENT.name, "tcp-port", claims=(Claim.SERVED,), at=(At.ANOTHER_SERVICE,)),
         names="still has flows of that one",
         at_once=False,

@@ -69,7 +69,7 @@ def never_forgets(port: dict[str, int], address: str, target: int, nodes: Nodes)
 
 @contextmanager
 def vip_comes_back(nodes: Nodes) -> Iterator[Placed]:
-    """A node has the VIPs of a deleted Service, and serves them. It loses them by itself if nobody takes them away."""
+    """A node has the VIPs of a deleted Service, and serves them. They expire by themselves."""
     taken: list[str] = []
 
     def made(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:

@@ -37,16 +37,19 @@ def keeping_the_first(event: str) -> Callable[[Nodes], AbstractContextManager[Pl
     return apply
 
 
-def at_the_bare_node(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """The bare node drops TCP connections to the nodePort."""
+def dropped_at(role: Role, service: str, *match: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+    """A node drops TCP connections to a Service's nodePort, or those of them that match."""
 
-    def made(live: Live) -> Iterator[Rule]:
-        for port in live.service(service_of(EVENT))["spec"]["ports"]:
-            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP)
-            for family in Family if port["protocol"] == "TCP" else ():
-                yield Rule(family, "PREROUTING", words, (nodes.roles[Role.BARE_NODE],), "mangle")
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def made(live: Live) -> Iterator[Rule]:
+            for port in live.service(service)["spec"]["ports"]:
+                words = (*to_port(port, port["nodePort"]), *match, *AT_THE_NODE, *DROP)
+                for family in Family if port["protocol"] == "TCP" else ():
+                    yield Rule(family, "PREROUTING", words, (nodes.roles[role],), "mangle")
 
-    return nodes.live(lambda live: list(made(live)))
+        return nodes.live(lambda live: list(made(live)))
+
+    return apply
 
 
 BREAKS = (
@@ -66,7 +69,7 @@ BREAKS = (
         Group.CHANGES,
         "a node drops TCP connections to a Local Service although the nodeName in a user's EndpointSlice is its own",
         run_of(EVENT),
-        at_the_bare_node,
+        dropped_at(Role.BARE_NODE, service_of(EVENT)),
         of_stream(EVENT, "tcp-new", claims=(Claim.SERVED,), at=(At.BARE_NODE,)),
         names="find by their nodeName",
         at_once=False,
