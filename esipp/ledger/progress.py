@@ -320,4 +320,5 @@ class SlowSteps:
         completed, wanted = snapshot.connections
         if phase.name == "observe" and wanted:
             parts.append(f"{completed:,} of {wanted:,} connections, {snapshot.observed:,} checks observed")
-        return [", ".join(part for part in [*parts, say_left(snapshot.left)] if part)]
+        step, left = ", ".join(part for part in parts if part), say_left(snapshot.left)
+        return [f"{step}; whole run: {left}" if left else step]

@@ -323,10 +323,10 @@ def test_a_long_phase_says_how_far_it_is() -> None:
     slow = SlowSteps(15)
     assert slow.lines(at(29, Phase("observe", "", 29))) == []
     assert slow.lines(at(31, Phase("observe", "", 31), observed=4)) == [
-        "observe: 31 s so far, 30 of 120 connections, 4 checks observed, about 2 min left"
+        "observe: 31 s so far, 30 of 120 connections, 4 checks observed; whole run: about 2 min left"
     ]
     assert slow.lines(at(60, Phase("continuity", "", 40), said="drain")) == [
-        "continuity: 40 s so far, drain, about 2 min left"
+        "continuity: 40 s so far, drain; whole run: about 2 min left"
     ]
 
 
