@@ -682,10 +682,13 @@ def test_two_pods_of_a_node_have_the_same_source_ports_at_the_same_entry(monkeyp
     world.send = lambda kind, name, target, port: (  # type: ignore
         sent.append((kind.name, port, world.now)) or usual(kind, name, target, port)
     )
-    pair = [(at, TCP_ONE_PORT, Family.IPV4) for at in (At.FROM_POD, At.FROM_SECOND_POD)]
+    pair = [(at, kind, Family.IPV4) for kind in (TCP_NEW, TCP_ONE_PORT) for at in (At.FROM_POD, At.FROM_SECOND_POD)]
     driver = driven(monkeypatch, "one-source-port", world, pair, client=SECOND_INSIDE.name)
-    assert [each[:2] for each in sent] == [("tcp-one-port", 20000)] * 2
-    assert {when for *_, when in sent} == {driver.seen.stages[1].accepted}, "once nodes have followed the creation"
+    kept = [(port, when) for name, port, when in sent if name == "tcp-one-port"]
+    assert len({port for port, _ in kept}) == 1
+    followed = driver.seen.stages[0].accepted + HOLDS
+    assert all(when == pytest.approx(followed) for _, when in kept), "once nodes follow the creation"
+    assert {*driver._shown.values()} == {TCP_NEW, TCP_ONE_PORT}, "stages wait for all of them"
 
 
 def test_a_namesake_gets_the_pods_and_loses_them(monkeypatch: pytest.MonkeyPatch) -> None:

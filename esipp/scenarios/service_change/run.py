@@ -540,7 +540,7 @@ class Driver:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(off_beat(kind, name), name, where, port)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse not in (Reuse.ONE_WAY, Reuse.LASTING) and not kind.count:
+            if kind.reuse is not Reuse.ONE_WAY and not kind.count:
                 self._shown[at, kind.name, family] = kind
 
     def _is_patient(self, at: At, kind: StreamKind) -> bool:
