@@ -27,6 +27,8 @@ class Phase(StrEnum):
     EXCLUDE = "exclude"
     IDLE_EXCLUDE = "idle-exclude"
     KUBE_PROXY = "kube-proxy"
+    PROXY_UPGRADED = "proxy-upgraded"
+    PROXY_MODE = "proxy-mode"
     SPEAKER = "speaker"
     SPEAKER_MOVES = "speaker-moves"
     NETWORK_AGENT = "network-agent"
@@ -37,8 +39,6 @@ class Phase(StrEnum):
     IDLE_LEFT = "idle-left"
     CONNTRACK_FULL = "conntrack-full"
     CONNTRACK_DELETED = "conntrack-deleted"
-    PROXY_UPGRADED = "proxy-upgraded"
-    PROXY_MODE = "proxy-mode"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,6 +101,21 @@ EVENTS = (
         lasts=2.0,
     ),
     Event(
+        phase=Phase.PROXY_UPGRADED,
+        meanwhile="While kube-proxy is replaced by one of another version on all nodes, one after the other, and back",
+        references=(E2E_RESTARTS, VERSION_SKEW),
+        disruption=Disruption.PROXY_UPGRADED,
+        lasts=3.0,
+    ),
+    Event(
+        phase=Phase.PROXY_MODE,
+        meanwhile="While kube-proxy changes its mode on all nodes, one after the other, from iptables to nftables or "
+        "the other way round, and back",
+        references=(KEP_3866, VIRTUAL_IPS),
+        disruption=Disruption.PROXY_MODE,
+        rewrites=True,
+    ),
+    Event(
         phase=Phase.SPEAKER,
         meanwhile="During a restart of the speaker of the cluster's own load balancer",
         references=(E2E_RESTARTS,),
@@ -198,23 +213,9 @@ EVENTS = (
         lasts=3.0,
         forgets=True,
     ),
-    Event(
-        phase=Phase.PROXY_UPGRADED,
-        meanwhile="While kube-proxy is replaced by one of another version on all nodes, one after the other, and back",
-        references=(E2E_RESTARTS, VERSION_SKEW),
-        disruption=Disruption.PROXY_UPGRADED,
-        lasts=3.0,
-    ),
-    Event(
-        phase=Phase.PROXY_MODE,
-        meanwhile="While kube-proxy changes its mode on all nodes, one after the other, from iptables to nftables or "
-        "the other way round, and back",
-        references=(KEP_3866, VIRTUAL_IPS),
-        disruption=Disruption.PROXY_MODE,
-        rewrites=True,
-    ),
 )
-"""In this order. Disruptions, which need ``--allow-disruptive``, are the last."""
+"""In this order. Disruptions, which need ``--allow-disruptive``, are the last. The last of these take a node away: for a
+minute after its return, MetalLB moves VIPs, and breaks what is open."""
 
 
 STREAMS = (UDP_SOCKET, UDP_NEW, UDP_ONE_WAY, SCTP_PORT, SCTP_NEW, *BULK, *DATAGRAMS, ONE_PORT, STORM)

@@ -396,6 +396,9 @@ def test_where_no_flow_crosses_a_node_its_health_check_and_all_flows_elsewhere_m
         kept = [s._replace(outcome="refused") if at - 0.5 <= s.started < at + 0.5 else s for s in health.samples]
         seen = replace(seen, health={FAMILY: {**seen.health[FAMILY], "c": Stream(health.name, 0.1, kept)}})
     assert on_kube_proxy(seen, PROXY_WAY).status is expected
+    # Through a proxy, open connections outlive a change of its routes: that explains nothing.
+    steers = {key(PROXY_WAY)[0]: [Steer(at, FAMILY.value, ("a", "b"), "c became unhealthy")]}
+    assert on_kube_proxy(replace(seen, steers=steers), PROXY_WAY).status is expected
 
 
 def cut(seen: ContinuityEvidence, node: str) -> ContinuityEvidence:

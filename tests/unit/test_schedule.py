@@ -64,10 +64,9 @@ def test_the_plan_of_all_checks() -> None:
     assert planned["interoperability"] == ["neighbours, names, creation of many Services side by side"]
     assert planned["continuity"][:2] == ["quiet", "rolling-update"]
     of_nodes = ("kubelet", "idle-kubelet", "cut-off", "idle-left", "conntrack-full", "conntrack-deleted")
-    assert planned["continuity"][-9:] == [
+    assert planned["continuity"][-7:] == [
         "api-server alone (touches the whole cluster)",
         *(f"{name} alone (touches a node)" for name in of_nodes),
-        *(f"{name} alone (touches the whole cluster)" for name in ("proxy-upgraded", "proxy-mode")),
     ]
 
 

@@ -538,7 +538,7 @@ class Judge:
         beside = self._beside(check, [(each.at, each.at) for each in broken])
         if beside:
             return undecided(check, beside, said)
-        own = check.subject.way.by == Balancer.DEFAULT.value
+        own, through_proxy = check.subject.way.by == Balancer.DEFAULT.value, check.subject.way.by in PROXIES
         if own and (busy := self._busy_before(check, broken)):
             return undecided(check, busy, said)
         moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
@@ -548,7 +548,7 @@ class Judge:
         shown = "broken"
         if not left:
             shown, said = MOVED, f"{said}; {moved[id(broken[0])]}"
-        elif all(self._own_doing(check, each.since, each.at) for each in broken):
+        elif not through_proxy and all(self._own_doing(check, each.since, each.at) for each in broken):
             shown = REHASHED
         elif silent := untranslated(self.seen, check, left):
             shown, said = UNTRANSLATED, f"{said}; {silent}"
