@@ -214,8 +214,8 @@ EVENTS = (
         forgets=True,
     ),
 )
-"""In this order. Disruptions, which need ``--allow-disruptive``, are the last. The last of these take a node away: for a
-minute after its return, MetalLB moves VIPs, and breaks what is open."""
+"""In this order. Disruptions, which need ``--allow-disruptive``, are the last. The last of these take a node away:
+for a minute after its return, MetalLB moves VIPs, and breaks what is open."""
 
 
 STREAMS = (UDP_SOCKET, UDP_NEW, UDP_ONE_WAY, SCTP_PORT, SCTP_NEW, *BULK, *DATAGRAMS, ONE_PORT, STORM)
