@@ -55,6 +55,8 @@ class Event:
             and the cluster's own load balancer may change its nodes.
         by_health_checks: a node answers 503, or drops, while a load balancer still sends requests to it. The load
             balancer may lose requests for as long as its health checks need.
+        closes_checks: the health checks of all nodes close, one after the other: for a while, a load balancer may know
+            no node of a Local Service that is healthy.
         disturbs_balancer: it disturbs the cluster's own load balancer itself, or may make it change its nodes.
         frees_vip: what any node may announce a VIP after, or may not, as text; empty if it does not concern VIPs.
         frees_for: seconds after that in which the VIP may move, if no bound of the load balancer is known and the
@@ -77,6 +79,7 @@ class Event:
     graceful: bool = False
     last_pod_goes: bool = False
     by_health_checks: bool = False
+    closes_checks: bool = False
     disturbs_balancer: bool = False
     frees_vip: str = ""
     frees_for: float = 0.0

@@ -50,11 +50,12 @@ def about_losses(event: Event, way: Way) -> What:
     if event.forgets or (event.refuses and not way.local):
         gap = way.by in CHECKED and not event.takes_endpoints
         return What.GAP if gap else What.LOSSES
+    without_node = way.local and event.closes_checks
     if way.by == DEFAULT:
-        return What.LOSSES if may_move(event, way) else What.NO_LOSS
+        return What.LOSSES if may_move(event, way) or without_node else What.NO_LOSS
     if way == Way(NODEPORT, LOCAL):
         return What.LOSSES if event.last_pod_goes else What.NO_LOSS
-    return What.GAP if way.local and event.by_health_checks else What.NO_LOSS
+    return What.GAP if without_node or (way.local and event.by_health_checks) else What.NO_LOSS
 
 
 def claims(event: Event, way: Way) -> Iterator[What]:
