@@ -63,10 +63,17 @@ def test_what_disturbs_others_needs_leave_and_is_no_core_check() -> None:
 
 
 def test_where_nobody_has_a_reason_to_lose_anything_nothing_may_be_lost() -> None:
-    for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER, Phase.PROXY_UPGRADED):
+    for phase in (Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER):
         assert {check.subject.what for check in ALL_CHECKS if check.subject.phase is phase} == {
             What.NO_LOSS, What.NO_DELAY, What.SOURCE, What.PLACE, What.LASTING, What.STREAM,
         }  # fmt: skip
+
+
+def test_an_upgrade_of_kube_proxy_may_cost_load_balancers_of_local_services_requests_and_nodes_none() -> None:
+    upgraded = [check.subject for check in ALL_CHECKS if check.subject.phase is Phase.PROXY_UPGRADED]
+    lossy = {each.way for each in upgraded if each.what in (What.GAP, What.LOSSES)}
+    assert lossy == {each.way for each in upgraded if each.way.local and each.way.by != NODEPORT}
+    assert {each.way for each in upgraded if each.what is What.NO_LOSS} == {each.way for each in upgraded} - lossy
 
 
 def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own_agent() -> None:
