@@ -18,7 +18,7 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.stream import Reuse, StreamKind
+from esipp.checks.stream import StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
@@ -446,8 +446,8 @@ class ServiceChange(Subject):
 
     @property
     def begins(self) -> int:
-        """Return the first stage that the stream sees. A lasting connection begins when nodes follow the first one."""
-        return self.event.reuses if self.at.is_another else int(self.stream.reuse is Reuse.LASTING)
+        """Return the number of the first stage that the stream sees."""
+        return self.event.reuses if self.at.is_another else 0
 
     @property
     def streams(self) -> tuple[StreamKind, ...]:
