@@ -113,7 +113,7 @@ class ProxiesReplaced(Action):
             try:
                 if left := _not_replaced(self.cluster):
                     return Reading(False, left)
-                pods = agent_pods(self.cluster, Disruption.KUBE_PROXY)
+                pods = [pod for pod in agent_pods(self.cluster, Disruption.KUBE_PROXY) if not is_ending(pod)]
                 found[:] = [each for pod in pods if (each := self._reported(pod))]
             except UnreachableError as silent:
                 return Reading(False, str(silent))
@@ -128,7 +128,7 @@ class ProxiesReplaced(Action):
         """What a pod's kube-proxy reports; None as long as it does not."""
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
         if uid not in self._known:
-            if pod["metadata"].get("deletionTimestamp") or not is_ready(pod):
+            if not is_ready(pod):
                 return None
             where = {"container": kube_proxy.container_of(pod), "limitBytes": MOST_BYTES}
             try:
@@ -220,6 +220,11 @@ def _said(found: list[Reported]) -> str:
         kind = f"kube-proxy {each.version} in {each.mode} mode"
         kinds[kind] = kinds.get(kind, 0) + 1
     return ", ".join(f"{kind} on {number} nodes" for kind, number in sorted(kinds.items()))
+
+
+def is_ending(pod: Json) -> bool:
+    """Whether a pod is being deleted. One that has been replaced may be listed for a while."""
+    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _image_id(pod: Json) -> str:

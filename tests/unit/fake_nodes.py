@@ -35,7 +35,7 @@ class FakeNodes:
     Deleted pods of a DaemonSet come again, under another name, unless ``abandoned``. ``spaces`` are the namespaces with
     our label, ``of_runs`` the Leases in them, by namespace. ``objects`` are kube-proxy's, by path (``add_proxies``):
     a DaemonSet whose template changes has all its pods replaced, unless ``abandoned``. They are in ``stuck_mode``, or
-    in that of the configuration.
+    in that of the configuration. Replaced pods ``linger`` in lists, as they end.
     """
 
     def __init__(self) -> None:
@@ -49,6 +49,7 @@ class FakeNodes:
         self.objects: dict[str, Json] = {}
         self.logs: dict[str, str] = {}
         self.stuck_mode = ""
+        self.linger = False
         self.silent: Callable[[], bool] = lambda: False
         self.abandoned = False
         self.before: Callable[[str, str, Json], Answer | None] = lambda method, path, body: None
@@ -99,7 +100,10 @@ class FakeNodes:
         named = [line.split()[1].strip('"') for line in text.splitlines() if line.startswith("mode:")]
         mode = self.stuck_mode or "".join(named) or "iptables"
         for key in [key for key, pod in self.pods.items() if pod["metadata"]["labels"].get("k8s-app") == "kube-proxy"]:
-            del self.pods[key]
+            gone = self.pods.pop(key)
+            if self.linger:
+                gone["metadata"]["deletionTimestamp"] = "2026-11-28T07:36:00Z"
+                self.pods[f"{key}-gone"] = gone
         for node in self.nodes:
             self._made += 1
             name = f"kube-proxy-{self._made}"

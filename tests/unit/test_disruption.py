@@ -428,6 +428,14 @@ def test_kube_proxy_is_of_another_image_on_all_nodes_and_back(fake: FakeNodes, m
     assert "kube-proxy v1.36.3 in iptables mode on 3 nodes again" in proof.words
 
 
+def test_a_pod_that_ends_is_no_kube_proxy_of_another_image(fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies()
+    fake.linger = True
+    proof = make(kube_proxy_image="kube-proxy:v1.35.4").perform(Disruption.PROXY_UPGRADED, "", nothing)
+    assert "kube-proxy v1.35.4 in iptables mode on 3 nodes, one node after the other" in proof.words
+    assert "kube-proxy v1.36.3 in iptables mode on 3 nodes again" in proof.words
+
+
 def test_without_another_image_nothing_is_done(fake: FakeNodes, make: Make) -> None:
     fake.add_proxies()
     with pytest.raises(RefusedError, match="no other image"):

@@ -482,6 +482,12 @@ def test_a_connection_that_another_pod_with_its_source_port_disturbs_is_reported
     at = "endpoint-node-from-second-pod"
     lost = of_event("one-source-port", World(lost_at={f"{at} tcp-one-port": EVERY + 5.0}))
     assert those(lost, Status.FAIL) == {f"changes.one-source-port.{at}.tcp-one-port.ipv4.no-loss"}
+    seen = World().seen("one-source-port")
+    stages = seen.events["one-source-port"].stages
+    stages[:] = [replace(stages[0], cause=-50.0, accepted=-50.0), *stages[1:]]
+    found = verdicts(seen, of="one-source-port")
+    late = {each.status for name, each in found.items() if ".tcp-one-port." in name}
+    assert late == {Status.PASS}, "its time runs from when it begins, and not from the stage's beginning"
     early = of_event("one-source-port", World(lost_at={f"{at} tcp-one-port": 5.0}))
     assert those(early, Status.FAIL) == those(lost, Status.FAIL), "also before anything changes"
     silent = of_event("one-source-port", World(silent=frozenset({"udp-one-port"})))

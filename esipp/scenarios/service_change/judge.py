@@ -159,13 +159,14 @@ def _gone(case: _Case) -> Decision:
 
 def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], Fits], words: str) -> Decision:
     check, lags = case.check, list[float]()
+    begun = case.stream.samples[0].started if case.stream.samples else 0.0  # of some, late in the first stage
     for each in made:
         if each.stage.refused and fits_of is served:
             free = "though its ports and addresses were free"
             reason = f"the API server refused that the Service {each.stage.words}, {free}: {each.stage.refused}"
             return Decision(Status.FAIL, check.expected, _words(made), reason)
         run = steady(each, fits_of(each.stage))
-        since = each.stage.accepted
+        since = max(each.stage.accepted, begun)
         lag = max(0.0, run.since - since) if run else each.until - since
         if run is not None and lag <= each.stage.within:
             lags.append(lag)

@@ -145,7 +145,9 @@ BREAKS = (
         lost_elsewhere(Disruption.NODE_LEFT),
         lambda check: of_phase(check, Phase.IDLE_LEFT, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_LOSS, What.LASTING),
         names="a node drops a connection",
-        may=by_chance,
+        may=lambda check: (
+            by_chance(check) or of_phase(check, Phase.IDLE_LEFT, Way(NODEPORT, TrafficPolicy.LOCAL), What.NO_DELAY)
+        ),
         at_once=False,
     ),
     Break(
