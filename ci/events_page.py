@@ -14,7 +14,8 @@ Steady traffic of several kinds, the *streams*, flows while something happens. E
 each *way* into the cluster. `esipp explain events` prints the same tables.
 
 A field says on how many ways a check requires something, and on how many checks only record what they see; where
-endpoints or policies change, it counts claims instead. Letters name the reasons for those without a check.
+endpoints or policies change, it counts claims instead. Letters name the reasons for those without a check; those that
+hold for every stream of an event are in the event's second column alone.
 """
 
 
@@ -26,7 +27,7 @@ def page() -> str:
 def _section(crossing: Crossing) -> Iterator[str]:
     yield f"## {title_of(crossing.suite)}"
     yield ""
-    yield from markdown.table(("event", *crossing.streams), crossing.rows())
+    yield from markdown.table(("event", "asked by no stream", *crossing.streams), crossing.rows())
     yield ""
     yield from markdown.table(("", "no check, because"), ((letter, why) for why, letter in crossing.reasons.items()))
     yield ""

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from string import ascii_lowercase
+
+LETTERS = (*ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2)))
+"""The reasons' letters: a to z, aa to zz."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +48,35 @@ class Crossing:
     def reasons(self) -> dict[str, str]:
         """The reasons for empty fields, each with its letter."""
         reasons = dict.fromkeys(why for field in self.fields.values() for why in (field.empty or {}).values())
-        letters = (*ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2)))
-        return dict(zip(reasons, letters, strict=False))
+        return dict(zip(reasons, LETTERS, strict=False))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The rows of the table: an event, and each stream's field as text."""
+        """The rows of the table: an event, the reasons that hold for each of its streams, and the fields as text."""
+        order = [*self.reasons]
         for event in self.events:
-            yield event, *(self._cell(self.fields[event, stream]) for stream in self.streams)
+            fields = [self.fields[event, stream] for stream in self.streams]
+            shared = set.intersection(*({*(field.empty or {}).values()} for field in fields))
+            yield event, _letters(order, shared), *(_cell(field, order, shared) for field in fields)
 
-    def _cell(self, field: Field) -> str:
-        empty, letters = field.empty or {}, self.reasons
-        total = len(field.judged) + len(field.recorded) + len(empty)
-        words = f"{len(field.judged)} of {total}" if field.judged else "-"
-        words += f", {len(field.recorded)} recorded" if field.recorded else ""
-        why = ", ".join(sorted({letters[each] for each in empty.values()}, key=lambda each: (len(each), each)))
-        return f"{words} ({why})" if why else words
+
+def _cell(field: Field, order: list[str], shared: set[str]) -> str:
+    """A field as text: how many ways are required and recorded, and the reasons of its own."""
+    empty = field.empty or {}
+    total = len(field.judged) + len(field.recorded) + len(empty)
+    words = f"{len(field.judged)} of {total}" if field.judged else "-"
+    words += f", {len(field.recorded)} recorded" if field.recorded else ""
+    own = _letters(order, {*empty.values()} - shared)
+    return f"{words} ({own})" if own else words
+
+
+def _letters(order: list[str], reasons: set[str]) -> str:
+    """Letters of reasons; three and more that follow each other are a range: ``a, c-f``."""
+    places = sorted(map(order.index, reasons))
+    parts: list[str] = []
+    for _, group in groupby(enumerate(places), lambda numbered: numbered[1] - numbered[0]):
+        run = [LETTERS[place] for _, place in group]
+        parts += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else run
+    return ", ".join(parts)
 
 
 def as_text(crossing: Crossing) -> Iterator[str]:
@@ -69,8 +86,9 @@ def as_text(crossing: Crossing) -> Iterator[str]:
     names = list(crossing.streams)
     wide = max(map(len, crossing.events))
     for row in crossing.rows():
-        cells = ", ".join(f"{name} {cell}" for name, cell in zip(names, row[1:], strict=True) if cell[0] != "-")
-        yield f"{row[0]:<{wide}}  {cells}"
+        event, shared, *fields = row
+        cells = ", ".join(f"{name} {cell}" for name, cell in zip(names, fields, strict=True) if cell[0] != "-")
+        yield f"{event:<{wide}}  {cells}{f'; no stream: {shared}' if shared else ''}"
     yield ""
     for name, sent in crossing.streams.items():
         quiet, during = crossing.required[name]

@@ -3,7 +3,7 @@
 import pytest
 
 from esipp.checks.catalog import crossings
-from esipp.checks.crossing import Crossing
+from esipp.checks.crossing import Crossing, Field
 from esipp.checks.endpoint_change import What
 from suites.compatibility import crossing as policies
 from suites.compatibility.isolation import CHECKS as POLICY_CHECKS
@@ -33,3 +33,20 @@ def test_each_check_of_an_endpoint_change_is_in_the_table() -> None:
 def test_each_check_of_a_policy_change_is_in_the_table() -> None:
     made = {check.id for stream in policies.SENT for _, check in policies.about(stream)}
     assert made == {check.id for check in POLICY_CHECKS}
+
+
+def test_a_reason_of_every_stream_is_told_once_and_letters_in_a_row_are_a_range() -> None:
+    why = ["one", "two", "three", "four"]
+    fields = {
+        ("moved", "udp"): Field(("vip",), empty=dict(zip("pqr", why[:3], strict=True))),
+        ("moved", "tcp"): Field(empty=dict(zip("pqrs", why, strict=True))),
+        ("deleted", "udp"): Field(("vip",), ("pod",)),
+        ("deleted", "tcp"): Field(empty={"vip": "four", "pod": "one"}),
+    }
+    crossing = Crossing(
+        "made-up", dict.fromkeys(("moved", "deleted"), ""), dict.fromkeys(("udp", "tcp"), ""), {}, fields
+    )
+    assert [*crossing.rows()] == [
+        ("moved", "a-c", "1 of 4", "- (d)"),
+        ("deleted", "", "1 of 2, 1 recorded", "- (a, d)"),
+    ]
