@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from esipp.base import markdown
 from esipp.checks.catalog import crossings, title_of
 from esipp.checks.crossing import Crossing
+from esipp.judging.scenario import scenarios
+from esipp.judging.schedule import PlannedEvent, Touches
 
 HEAD = """# Events and streams
 
@@ -15,7 +17,8 @@ each *way* into the cluster. `esipp explain events` prints the same tables.
 
 A field says on how many ways a check requires something, and on how many checks only record what they see; where
 endpoints or policies change, it counts claims instead. Letters name the reasons for those without a check; those that
-hold for every stream of an event are in the event's second column alone.
+hold for every stream of an event are in the event's second column alone. Why events run side by side or
+alone: [side-by-side.md](side-by-side.md). `esipp plan` tells the seconds of a whole run.
 """
 
 
@@ -31,9 +34,28 @@ def _section(crossing: Crossing) -> Iterator[str]:
     yield ""
     yield from markdown.table(("", "no check, because"), ((letter, why) for why, letter in crossing.reasons.items()))
     yield ""
-    yield from markdown.table(("event", "when"), crossing.events.items())
+    planned = _planned(crossing.suite)
+    if planned.keys() >= crossing.events.keys():
+        times = ((name, when, planned[name]) for name, when in crossing.events.items())
+        rows = ((name, when, f"{event.seconds:.0f}", _runs(event)) for name, when, event in times)
+        yield from markdown.table(("event", "when", "usual seconds", "runs"), rows)
+    else:
+        yield from markdown.table(("event", "when"), crossing.events.items())
     yield ""
-    rows = ((name, sent, *crossing.required[name]) for name, sent in crossing.streams.items())
+    streams = ((name, sent, *crossing.required[name]) for name, sent in crossing.streams.items())
     yield from markdown.table(
-        ("stream", "what one client sends", "required while nothing changes", "required during an event"), rows
+        ("stream", "what one client sends", "required while nothing changes", "required during an event"), streams
     )
+
+
+def _planned(suite: str) -> dict[str, PlannedEvent]:
+    """The events of a suite's scenarios by name."""
+    phases = (phase for scenario in scenarios() if scenario.suite == suite for phase in scenario.phases)
+    return {event.name: event for phase in phases for event in phase.events}
+
+
+def _runs(event: PlannedEvent) -> str:
+    """What runs beside an event."""
+    if event.touches is not Touches.OWN_SERVICES:
+        return f"alone: it touches {event.touches}"
+    return "alone: it shares its Services with the others" if event.services else "beside the others"
