@@ -1,6 +1,7 @@
 """What a run puts into a cluster is harmless: pods are as Pod Security's `restricted` wants them, but for a few."""
 
 import re
+from collections import Counter
 
 import pytest
 import yaml
@@ -191,3 +192,11 @@ def test_images_are_pinned() -> None:
 
 def test_every_pod_runs_the_one_image_that_was_named() -> None:
     assert {container["image"] for pod in PODS.values() for container in containers(pod)} == {world.IMAGE}
+
+
+def test_a_node_of_two_cores_has_room_for_its_pods() -> None:
+    asked: Counter[str] = Counter()
+    for pod in PODS.values():
+        requests = (container["resources"]["requests"]["cpu"] for container in containers(pod))
+        asked[pod["spec"].get("nodeName", "any")] += sum(int(cpu.removesuffix("m")) for cpu in requests)
+    assert max(asked.values()) < 1500, "more is the kubelet's to refuse (OutOfcpu), and system pods ask for their part"

@@ -144,6 +144,10 @@ CHANGES_LABEL = "esipp.dev/changes-"
 """The beginning of the labels by which changing Services select their pods."""
 
 
+MANY = {*Pods.FIFTY.names} - {*Pods.ALL.names}
+"""Pods of the event with fifty endpoints alone. Fifty timed ones request more than a node of two cores has."""
+
+
 def _label(pods: Pods) -> str:
     return f"{CHANGES_LABEL}{pods.value}"
 
@@ -152,7 +156,9 @@ def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
     labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
     node = ground.roles[Role.BARE_NODE if name in Pods.ELSEWHERE.names else Role.ENDPOINT_NODE]
     two = name in Pods.TWO_SERVERS.names  # none of them is asked by SCTP
-    pod = manifests.timed(manifests.echo_pod(name, ground.run, node, ground.image, raw=raw and not two, labels=labels))
+    pod = manifests.echo_pod(name, ground.run, node, ground.image, raw=raw and not two, labels=labels)
+    if name not in MANY:
+        manifests.timed(pod)
     if two:
         manifests.with_second_server(pod, second_of(name))
     if name in (*Pods.LEAVING.names, *Pods.LEAVING_LOCAL.names):
