@@ -99,8 +99,9 @@ AGAIN = PROMPT + STAYS
 HOLDS = STAYS + 0.5
 """Seconds for which what is right must last before the next stage."""
 
-SILENT = HOLDS + 1.5
-"""The same for silence: a SYN of its last second may be sent again, and answered, in the next stage."""
+SILENT = HOLDS + 3.0
+"""The same for silence: until its probe ends after 3 s, a SYN is sent again every second, and may be answered in the
+next stage. With half of that, two silent probes were left of a stage (kind-cilium under load, 2026-11-28)."""
 
 
 BEATS = 16
