@@ -62,9 +62,14 @@ class PlannedEvent:
         return not (self.loads and other.measures) and not (self.measures and other.loads)
 
 
-def may_run_aside(events: Iterable[PlannedEvent]) -> bool:
+def only_own_services(events: Iterable[PlannedEvent]) -> bool:
+    """Whether a scenario with these events changes nothing but its own Services."""
+    return all(event.touches is Touches.OWN_SERVICES for event in events)
+
+
+def may_run_aside(events: Collection[PlannedEvent]) -> bool:
     """Whether a scenario with these events may run beside another: all are of its own Services, and none loads."""
-    return all(event.touches is Touches.OWN_SERVICES and not event.loads for event in events)
+    return only_own_services(events) and not any(event.loads for event in events)
 
 
 Step = tuple[PlannedEvent, ...]

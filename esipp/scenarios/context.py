@@ -18,7 +18,7 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.judging.durations import planned_events, schedule
 from esipp.judging.frame import Interruptions, run_queue
 from esipp.judging.scenario import FOLDER, RunThen, Scenario, scenarios
-from esipp.judging.schedule import PlannedEvent, Touches, may_run_aside, steps
+from esipp.judging.schedule import PlannedEvent, Touches, may_run_aside, only_own_services, steps
 from esipp.judging.topology import Topology
 from esipp.ledger.codec import judged
 from esipp.ledger.run import Run
@@ -33,6 +33,19 @@ About = TypeVar("About", bound=Subject)
 
 SPARE_CORES = 1.0
 """Idle cores with which scenarios run side by side. Their steady traffic takes less than half a core each."""
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Evidence that lacks only what a wait will bring: nothing is changed and nothing loads the machine meanwhile.
+
+    Args:
+        wait: is done when the wait is over.
+        finish: gives the whole evidence, after the rest of the wait.
+    """
+
+    wait: "Future[Any]"
+    finish: Callable[[], Any]
 
 
 @dataclass
@@ -147,6 +160,9 @@ class Context:
         """
         if scenario.name in self._aside:
             return self._aside.pop(scenario.name).result()
+        return self._observe_beside(scenario)
+
+    def _observe_beside(self, scenario: Scenario) -> Any:
         others = self._beside(scenario)
         if not others:
             return self._observe(scenario)
@@ -175,13 +191,40 @@ class Context:
         self.run.say(f"{named} {run_how}: {idle:.1f} of {cores} cores are idle")
         return others if bears else []
 
+    def _go_on(self, scenario: Scenario, unfinished: Unfinished) -> None:
+        """Run the next scenarios while one only waits, as long as they change nothing but their own Services.
+
+        An error of theirs is kept until they are asked.
+        """
+        gathered = self.gathered
+        try:
+            for each in scenarios()[scenarios().index(scenario) + 1 :]:
+                own = each.own(self.runnable())
+                if unfinished.wait.done() or self.testbed.batches.limited or not only_own_services(planned(own)):
+                    return
+                if not own or each.name in self._aside:
+                    continue
+                found: Future[Any] = Future()
+                try:
+                    found.set_result(self._observe_beside(each))
+                except Exception as broken:
+                    found.set_exception(broken)
+                self._aside[each.name] = found
+                if found.exception():
+                    return
+        except BaseException:
+            for stop in self._stops:
+                stop.set()
+            raise
+        finally:
+            self.gathered = gathered
+
     def _may_be_beside(self, scenario: Scenario) -> bool:
         """Whether a scenario that has not run yet may run beside others, by what its checks have it do."""
         if not scenario.beside or scenario.name in self.evidence or self.testbed.batches.limited:
             return False
         own = scenario.own(self.runnable())
-        events = (event for _, planned in schedule(own) for step in planned for event in step)
-        return bool(own) and may_run_aside(events)
+        return bool(own) and may_run_aside(planned(own))
 
     def _observe(self, scenario: Scenario) -> Any:
         """Run a scenario and record its evidence.
@@ -205,6 +248,9 @@ class Context:
                 name, value = run_queue(scenario.name), f"{queue.per_core:.1f}"
                 self.findings.facts[name] = value
                 self.run.fact(name, value, "procs_running of /proc/stat, in one look of ten more")
+            if isinstance(evidence, Unfinished):
+                self._go_on(scenario, evidence)
+                evidence = evidence.finish()
         except BaseException as broken:
             if self.gathered is not None:
                 self.run.record("judged", **judged(scenario.record, self.gathered()), broken_off=True)
@@ -225,6 +271,11 @@ class Context:
         return True
 
 
+def planned(checks: Iterable[Check]) -> list[PlannedEvent]:
+    """The events that these checks need."""
+    return [event for _, in_steps in schedule(checks) for step in in_steps for event in step]
+
+
 def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop: Stop | threading.Event) -> None:
     """Perform events of a phase, side by side or alone as they are planned, and record when each ran.
 
@@ -237,8 +288,8 @@ def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop
         acts: what the events do, by their names.
         stop: ends those that still run.
     """
-    planned = planned_events(phase)
-    for step in steps(planned[name] for name in acts):
+    known = planned_events(phase)
+    for step in steps(known[name] for name in acts):
         if step[0].touches is not Touches.OWN_SERVICES:
             _event(run, phase, step[0], acts[step[0].name])
             continue

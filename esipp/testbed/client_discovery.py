@@ -1,6 +1,6 @@
 """Client address discovery: the addresses that nodes see for outside clients, by means of the control listeners."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from esipp.checks.check import Feature
 from esipp.checks.model import Family, Protocol, Role
@@ -13,23 +13,23 @@ from esipp.testbed.testbed import Testbed
 Learn = Callable[[Testbed], Mapping[str, Sequence[str]]]
 
 
-def learner(run: Run, outside: Outside, own: Mapping[str, Sequence[str]], into: dict[str, Feature]) -> Learn | None:
+def learner(run: Run, outside: Outside, names: Collection[str], into: dict[str, Feature]) -> Learn | None:
     """The discovery function for the testbed; None if all outside clients are beside the nodes.
 
     Args:
         run: the run, which records the results.
         outside: the outside clients.
-        own: their own addresses by name.
+        names: their names.
         into: features, updated for clients whose address cannot be verified.
     """
-    if not outside.elsewhere(own):
+    if not outside.elsewhere(names):
         return None
 
     def learn(testbed: Testbed) -> Mapping[str, Sequence[str]]:
         listeners = reference_listeners(testbed.nodes, testbed.roles, testbed.listeners)
-        found = outside.learn(own, listeners, Owners(testbed.nodes, testbed.pods, testbed.vips).of)
+        found = outside.learn(names, listeners, Owners(testbed.nodes, testbed.pods, testbed.vips).of)
         tell(run, found, into)
-        return {**own, **addresses(found)}
+        return {**testbed.outside, **addresses(found)}
 
     return learn
 

@@ -81,6 +81,8 @@ class Testbed:
     Args:
         raw: whether agents get root and CAP_NET_RAW, which SCTP and packets need; other pods get them only for SCTP.
         outside: addresses of the outside clients, by name, for loadBalancerSourceRanges.
+        placed: waits for the outside clients, which start beside the pods, and returns their addresses; None if
+            ``outside`` has them.
         ranges: the source ranges of the VIPs.
         hosted: whether the cluster admits agents, which are on the host network.
         learn: discovers the addresses of outside clients by means of the control listeners, by name; None if
@@ -122,6 +124,7 @@ class Testbed:
     outside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranges: SourceRanges = EVERYBODY
     hosted: bool = True
+    placed: Callable[[], Mapping[str, Sequence[str]]] | None = None
     learn: "Callable[[Testbed], Mapping[str, Sequence[str]]] | None" = None
     patience: Timeouts = USUAL
     timeout_factor: float = 1.0
@@ -198,6 +201,8 @@ class Testbed:
                 if self.sampled:
                     made.append(pool.submit(agents.create, self.cluster, self.namespace, self.daemon_set()))
                 made += [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
+                if self.placed is not None:
+                    self.outside = self.placed()
                 naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
                 services = [self._service(name, of) for name, of in sorted(objects.items()) if name not in naming]
                 services += scenario_objects.services

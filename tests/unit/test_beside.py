@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,18 +11,21 @@ import pytest
 
 from esipp.base.cores import idle_cores
 from esipp.base.errors import HarnessError, PreflightError
+from esipp.base.interrupt import StoppedError
 from esipp.checks.catalog import checks_of
 from esipp.checks.check import Check, Feature
 from esipp.judging.scenario import scenario_of, scenarios
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios import context as contexts
-from esipp.scenarios.context import Context
+from esipp.scenarios.context import Context, Unfinished
 from esipp.scenarios.continuity import run as continuity
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
+from esipp.scenarios.every_node import run as every_node
+from esipp.scenarios.every_node.evidence import EveryNodeEvidence
 from esipp.scenarios.health import run as health
 from esipp.scenarios.health.evidence import HealthEvidence
 
-HEALTH, CONTINUITY = (scenario_of(checks_of(suite)[0]) for suite in ("health_checks", "continuity"))
+HEALTH, CONTINUITY, NODES = (scenario_of(checks_of(of)[0]) for of in ("health_checks", "continuity", "nodes"))
 QUIET = [
     check for check in (*checks_of("health_checks"), *checks_of("continuity")) if "disruptive" not in check.features
 ]
@@ -158,6 +162,99 @@ def test_an_interrupt_ends_what_runs_beside(make: Make, monkeypatch: pytest.Monk
     monkeypatch.setattr(health, "observe", interrupted)
     with pytest.raises(KeyboardInterrupt):
         world.context.observe(HEALTH)
+
+
+class Waiting(World):
+    """Every node was dialled, and is only waited for: until so many other scenarios have run."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, folder: Path, checks: list[Check], idle: float = 0.0, lasts: int = 9
+    ) -> None:
+        super().__init__(monkeypatch, folder, [*checks_of("nodes"), *checks], idle)
+        self.wait: Future[None] = Future()
+        self.lasts = lasts
+        monkeypatch.setattr(every_node, "observe", lambda _: Unfinished(self.wait, self.finish))
+
+    def finish(self) -> EveryNodeEvidence:
+        self.order.append("finish")
+        return EveryNodeEvidence()
+
+    def observe(self, name: str, context: Context) -> Any:
+        found = super().observe(name, context)
+        if len(self.order) == self.lasts:
+            self.wait.set_result(None)
+        return found
+
+
+Wait = Callable[..., Waiting]
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Wait]:
+    made: list[Waiting] = []
+
+    def world(checks: list[Check] = QUIET, **more: Any) -> Waiting:
+        made.append(Waiting(monkeypatch, tmp_path, checks, **more))
+        return made[-1]
+
+    yield world
+    for each in made:
+        assert each.run.ledger is not None
+        each.run.ledger.close()
+
+
+def test_the_next_scenarios_run_while_one_only_waits(waiting: Wait) -> None:
+    world = waiting(idle=2.0)
+    assert isinstance(world.context.observe(NODES), EveryNodeEvidence)
+    assert sorted(world.order[:-1]) == ["continuity", "health"]
+    assert world.order[-1] == "finish"
+    assert world.together, "and side by side, as without the wait"
+    assert [type(each) for each in world.ask()] == [HealthEvidence, ContinuityEvidence]
+    assert len(world.order) == 3, "each once"
+
+
+def test_what_comes_after_the_wait_has_its_own_time(waiting: Wait) -> None:
+    world = waiting(lasts=1)
+    world.context.observe(NODES)
+    assert world.order == ["health", "finish"]
+    world.ask()
+    assert world.order == ["health", "finish", "continuity"]
+
+
+def test_a_disruption_does_not_run_while_a_scenario_waits(waiting: Wait) -> None:
+    """A node that is away is silent for that reason."""
+    world = waiting(ALL)
+    world.context.observe(NODES)
+    assert world.order == ["finish"]
+
+
+def test_an_error_meanwhile_is_reported_when_its_own_scenario_is_asked(
+    waiting: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = waiting()
+
+    def fail(_: Context) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(health, "observe", fail)
+    assert isinstance(world.context.observe(NODES), EveryNodeEvidence)
+    assert world.order == ["finish"], "nothing else begins"
+    with pytest.raises(ZeroDivisionError):
+        world.context.observe(HEALTH)
+
+
+def test_an_interrupt_meanwhile_ends_the_wait(waiting: Wait, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = waiting()
+    stop = world.context.stop()
+
+    def interrupted(_: Context) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(health, "observe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        world.context.observe(NODES)
+    with pytest.raises(StoppedError):
+        stop.check()
 
 
 def test_only_scenarios_whose_events_are_their_own_say_that_they_may() -> None:

@@ -128,12 +128,12 @@ def test_every_way_down_comes(moves: int) -> None:
         assert kinds >= Counter(LEAST), seed
 
 
-@pytest.mark.parametrize("seed", range(200))
-@pytest.mark.parametrize("moves", [5, 6, 30])
-def test_the_first_move_takes_the_only_open_pod_away(seed: int, moves: int) -> None:
-    first = plan(f"{seed}", 3, moves)[0]
-    assert (first.kind, first.down) == (Kind.ELSEWHERE, 0)
-    assert first.up in (1, 2)
+@pytest.mark.parametrize("moves", [1, 3, 5, 6, 30])
+def test_the_first_move_takes_the_only_open_pod_away(moves: int) -> None:
+    for seed in range(200):
+        first = plan(f"{seed}", 3, moves)[0]
+        assert (first.kind, first.down) == (Kind.ELSEWHERE, 0), seed
+        assert first.up in (1, 2), seed
 
 
 def test_a_plan_is_the_seeds_and_has_all_kinds() -> None:

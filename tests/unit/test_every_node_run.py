@@ -169,7 +169,10 @@ def survey(
         asked=lambda _: checks,
     )
     topology = Topology(NODES, ROLES, stands)
-    return Survey(context, topology).perform(), probers[OUTSIDE.name], features
+    made = Survey(context, topology)
+    seen = made.perform()
+    made.end(seen)
+    return seen, probers[OUTSIDE.name], features
 
 
 def test_every_node_is_asked_over_every_protocol_and_family_and_all_is_well() -> None:

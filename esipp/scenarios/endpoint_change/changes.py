@@ -51,8 +51,9 @@ class Step:
 def plan(seed: str, slots: int, moves: int) -> list[Step]:
     """A sequence of ``moves`` openings and as many closings; only one slot is open at its begin and its end.
 
-    At least one slot is always open, and each kind of removal occurs at least ``LEAST`` times. With ``FIRST`` more, the
-    first step moves the only open pod to another node: even a load balancer of one node at a time has used that node.
+    At least one slot is always open, and each kind of removal occurs at least ``LEAST`` times, if there are so many.
+    If there are fewer, or ``FIRST`` more, the first step moves the only open pod to another node: even a load balancer
+    of one node at a time has used that node.
 
     Raises:
         ValueError: there are fewer than two slots.
@@ -63,8 +64,9 @@ def plan(seed: str, slots: int, moves: int) -> list[Step]:
     is_open = {slot: slot == 0 for slot in range(slots)}
     away = dict.fromkeys(range(slots), 0)
     ups, downs = moves, moves
-    owed = Counter(LEAST) if moves >= sum(LEAST.values()) else Counter[Kind]()
-    first = moves >= sum(LEAST.values()) + FIRST
+    least = sum(LEAST.values())
+    owed = Counter(LEAST) if moves >= least else Counter[Kind]()
+    first = not least <= moves < least + FIRST
     steps: list[Step] = []
     while ups or downs:
         if first and not steps:

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.base.errors import HarnessError
@@ -25,6 +25,7 @@ from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.timeouts import slowest
 from esipp.loadbalancers.views import asked_of
 from esipp.preflight.preflight import Findings
+from esipp.probing.prober import Prober
 from esipp.scenarios.balancer_facts import observed_checks
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.context import Context, perform
@@ -98,16 +99,18 @@ class Gathering:
         )
         with contextlib.ExitStack() as stack:
             stack.callback(watching.stop)
-            observing = {balancer: stack.enter_context(self._asked(balancer)) for balancer in ready}
-            polls = self._polls(observing)
+            probers = {balancer: self._prober(balancer, stack) for balancer in ready}  # start side by side
+            targets = {balancer: self._targets(objects.service_name(balancer)) for balancer in ready}
+            polls = self._polls(targets)
             ours = set(map(str, self.clients.addresses(OUTSIDE.name))) | self._asking(polls)
             capture = ProbeCapture(
-                self.clients, {each.targets.health_port: each.name for each in observing.values()}, ours
+                self.clients, {each.health_port: objects.service_name(of) for of, each in targets.items()}, ours
             )
             stack.callback(capture.stop)
-            if self.packets and observing:
+            if self.packets and targets:
                 capture.begin()
                 self.heard = capture.trouble
+            observing = {each: self._observing(each, probers[each], targets[each]) for each in ready}
             stack.callback(polls.stop)
             polls.start()
             stack.enter_context(self.reported.listening())
@@ -167,20 +170,20 @@ class Gathering:
                 obstacles[balancer] = next(why, "its Service has no VIP")
         return [balancer for balancer in self.balancers if balancer not in obstacles], obstacles
 
-    @contextlib.contextmanager
-    def _asked(self, balancer: Balancer) -> Iterator[Observing]:
-        """A prober in the place of the client outside, which probes one Service all the time."""
-        name = objects.service_name(balancer)
-        prober = self.clients.another(OUTSIDE.name, name)
-        try:
-            prober.hello()
-            clock = prober.clock()
-            self.uncertainty = max(self.uncertainty, clock.uncertainty)
-            observing = Observing(name, prober, self._targets(name), clock)
-            observing.start()
-            yield observing
-        finally:
-            prober.close()
+    def _prober(self, balancer: Balancer, stack: contextlib.ExitStack) -> Prober:
+        """Start a prober in the place of the client outside, for one Service."""
+        prober = self.clients.another(OUTSIDE.name, objects.service_name(balancer))
+        stack.callback(prober.close)
+        return prober
+
+    def _observing(self, balancer: Balancer, prober: Prober, targets: Targets) -> Observing:
+        """Have a prober probe the Service all the time."""
+        prober.hello()
+        clock = prober.clock()
+        self.uncertainty = max(self.uncertainty, clock.uncertainty)
+        observing = Observing(objects.service_name(balancer), prober, targets, clock)
+        observing.start()
+        return observing
 
     def _targets(self, name: str) -> Targets:
         spec = self.testbed.services[name]["spec"]
@@ -190,11 +193,11 @@ class Gathering:
         addresses = {node: self.testbed.nodes[node].internal for node in nodes}
         return Targets(vips, addresses, spec["ports"][0]["nodePort"], spec["healthCheckNodePort"])
 
-    def _polls(self, observing: Mapping[Balancer, Observing]) -> Everywhere:
+    def _polls(self, of_each: Mapping[Balancer, Targets]) -> Everywhere:
         """The health check of one Service at the nodes that are not probed all the time, in its first family."""
-        if not observing:
+        if not of_each:
             return Everywhere({}, {}, 0)
-        targets = next(iter(observing.values())).targets
+        targets = next(iter(of_each.values()))
         family = next(iter(targets.vips))
         others = sorted(set(self._fit(targets.vips)) - set(targets.nodes))
         addresses = {node: self.testbed.nodes[node].internal[family] for node in others}

@@ -4,6 +4,7 @@ import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import cast
@@ -23,7 +24,7 @@ from esipp.judging.topology import Topology, by_family, family_of, parse_address
 from esipp.packets.tracking import Reader, Tracking, reachable
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
-from esipp.scenarios.context import Context, kept, spare
+from esipp.scenarios.context import Context, Unfinished, kept, spare
 from esipp.scenarios.every_node.evidence import (
     AGENT,
     CLUSTER,
@@ -100,15 +101,26 @@ PROBED = {HEALTH: Target.HEALTH_CHECK_NODE_PORT, PROXY: Target.KUBE_PROXY}
 """What load balancers ask there."""
 
 
-def observe(context: Context) -> EveryNodeEvidence:
-    """The evidence on every sampled node and every endpoint."""
+def observe(context: Context) -> EveryNodeEvidence | Unfinished:
+    """The evidence on every sampled node and every endpoint; unfinished until what must be silent was, for long."""
     run, seen = context.run, EveryNodeEvidence()
-    survey = Survey(context, context.topology)
+    survey = Survey(context, context.topology, context.stop())
     nodes = survey.nodes
     with run.phase(PART, f"{len(nodes)} nodes, {len(survey.own)} endpoints"), kept(PART, run, seen):
         seen = survey.perform()
     spare(context.testbed, seen, [PART])
-    return seen
+    if survey.silence is None:
+        return seen
+    silence = survey.silence
+
+    def finish() -> EveryNodeEvidence:
+        waiting = nullcontext() if silence.done() else run.phase(PART, "waiting for an answer that must not come")
+        with waiting, kept(PART, run, seen):
+            survey.end(seen)
+        spare(context.testbed, seen, [PART])
+        return seen
+
+    return Unfinished(silence, finish)
 
 
 @dataclass
@@ -117,7 +129,7 @@ class Survey:
 
     Connections to ``patient`` targets have ``ANSWER_TIMEOUT``, others ``JUDGED_TIMEOUT``. Patient are targets that
     answered while settling, and those that were not part of settling and may answer. ``first`` are the answers of
-    settling.
+    settling. ``silence`` are the connections with more patience to targets that must stay silent, once they are made.
     """
 
     context: Context
@@ -125,6 +137,8 @@ class Survey:
     stop: Stop = field(default_factory=Stop)
     patient: set[Dialled] = field(default_factory=set)
     first: dict[Dialled, list[Answer]] = field(default_factory=dict)
+    silence: "Future[Results] | None" = None
+    _made: dict[Dialled, list[Result]] = field(default_factory=dict)
 
     @property
     def testbed(self) -> Testbed:
@@ -147,7 +161,7 @@ class Survey:
         return endpoints(self.context.ground)
 
     def perform(self) -> EveryNodeEvidence:
-        """Ask everything once all that must answer does.
+        """Ask everything once all that must answer does; ``end`` adds what ``silence`` brings.
 
         Raises:
             HarnessError: a prober is gone.
@@ -171,12 +185,24 @@ class Survey:
         silent = [row for row in rows if self._must_be_silent(seen, row)]
         self._settle([row for row in rows if row in expected])
         self.patient |= {*rows} - expected.union(silent)
-        made = self._observe(seen, rows, expected, silent)
-        seen.dialled = tuple(
-            replace(row, answers=self._read_all(row, made[row]), first=tuple(self.first.get(row, ()))) for row in rows
-        )
+        self._made = self._observe(seen, rows, expected, silent)
+        seen.dialled = tuple(self._dialled(row) for row in rows)
         self._tell(seen)
         return seen
+
+    def end(self, seen: EveryNodeEvidence) -> None:
+        """Add what came of the targets that must stay silent, after at most ``WAIT_TIMEOUT``.
+
+        Raises:
+            HarnessError: a prober is gone.
+        """
+        assert self.silence is not None
+        for row, late in self.stop.result(self.silence, self.context.timeouts.job_ends).items():
+            self._made[row] += late
+        seen.dialled = tuple(self._dialled(row) for row in self._made)
+
+    def _dialled(self, row: Dialled) -> Dialled:
+        return replace(row, answers=self._read_all(row, self._made[row]), first=tuple(self.first.get(row, ())))
 
     # --------------------------------------------------------------------------------------------------- the targets
     def _rows(self) -> Iterator[Dialled]:
@@ -352,10 +378,10 @@ class Survey:
 
     def _observe(
         self, seen: EveryNodeEvidence, rows: Sequence[Dialled], expected: set[Dialled], silent: Sequence[Dialled]
-    ) -> Results:
+    ) -> dict[Dialled, list[Result]]:
         """Make the judged connections: those that packets follow first, then the others.
 
-        A target that must stay silent gets some with more patience meanwhile.
+        A target that must stay silent gets some with more patience, which may last longer.
         """
         run, clients, findings = self.context.run, self.context.clients, self.context.findings
         followed = [row for row in rows if row.entrance not in (Entrance.HEALTH, Entrance.PROXY)]
@@ -364,9 +390,10 @@ class Survey:
         def limit(row: Dialled) -> float:
             return ANSWER_TIMEOUT if row in self.patient else JUDGED_TIMEOUT
 
-        reader = Reader(reachable(clients.agents, findings.on_node))
-        with ThreadPoolExecutor(1) as beside, reader:
-            waits = beside.submit(self._dial, silent, lambda _: WAITS, lambda _: WAIT_TIMEOUT, set(), brief=False)
+        beside = ThreadPoolExecutor(1)
+        self.silence = beside.submit(self._dial, silent, lambda _: WAITS, lambda _: WAIT_TIMEOUT, set(), brief=False)
+        beside.shutdown(wait=False)
+        with Reader(reachable(clients.agents, findings.on_node)) as reader:
             with watched(run, findings, self.testbed, clients, pods) as watch:
                 first = self._dial(followed, lambda _: SAMPLED, limit, expected, brief=False)
             self.patient -= {row for row, each in first.items() if not any(map(_is_answer, each))}
@@ -376,7 +403,7 @@ class Survey:
         elsewhere = {row: each for row, each in made.items() if row.entrance is not Entrance.LOOPBACK}
         seen.tracked = Tracking(tables).testify(_observations(elsewhere))  # flows to 127.0.0.1 look alike on all nodes
         seen.witnesses, seen.blind = follow(run, watch, _observations(first))
-        return {row: [*each, *waits.result().get(row, ())] for row, each in made.items()}
+        return made
 
     def _dial(
         self,

@@ -44,10 +44,10 @@ SAMPLED = 4
 """The fewest connections of a path that are kept whole and looked for among the packets, so that these are of every
 client, node and entry."""
 
-SAMPLED_PER_CORE = 5_000
+SAMPLED_PER_CORE = 2_500
 """The connections of all paths that are, for each idle core of this machine, if their paths have more than the fewest.
-Reading captures takes a second for every 6,000 of them, at 30,000 packets a second, and the ledger has 1.6 kB for
-each."""
+To be recorded whole and looked for in captures, each takes this machine half as long again as other connections, and
+the ledger has 1.6 kB for it."""
 
 PACKETS_EACH = 5
 """The packets that a capture has of a connection."""
@@ -169,8 +169,9 @@ def asks_for_moments(path_checks: Iterable[PathCheck], facts: Mapping[str, str])
 class Settling:
     """Waits until every path that must answer does, three times in a row; ``answering`` are those that ever did.
 
-    The other paths are dialled once at the end: if one answers, as some data planes do, its probes are work for our
-    echo server, and must not all come at once.
+    The other paths are dialled once, when those first answer that must, or at the end: if one answers, as some data
+    planes do, its probes are work for our echo server, and must not all come at once. Most stay silent, so this passes
+    beside the last looks; ``others`` waits for it.
 
     Set-up may converge; only the judged window has no retry. A path that never answers uses up the ``budget`` and is
     then judged as it is: its silence is a fault of the product. ``lost`` says why the prober of a client is gone; its
@@ -190,9 +191,16 @@ class Settling:
     first: dict[str, list[FirstAnswers]] = field(default_factory=dict)
     _there: dict[tuple[str, int, Protocol], float] = field(default_factory=dict)
     """When each VIP's port first answered a client outside."""
+    _others: "Future[dict[Path, list[Observation]]] | None" = None
 
     def wait(self, expected: set[Path]) -> Convergence:
-        """Wait for the paths that are expected to answer."""
+        """Wait for the paths that are expected to answer, then for what comes of the others."""
+        ended = self.expect(expected)
+        self.others()
+        return ended
+
+    def expect(self, expected: set[Path]) -> Convergence:
+        """Wait for the paths that are expected to answer; ``others`` must follow."""
         expecting = [path for path in self.todo.targets if path in expected]
         looks, began = itertools.count(), time.monotonic()
 
@@ -205,6 +213,7 @@ class Settling:
             silent = [path for path in waiting if path not in answering and path.client not in self.lost]
             self.answering |= answering
             if not silent:
+                self._dial_others()
                 return Reading(True, f"{len(waiting)} paths answer")
             state = f"{len(silent)} of {len(waiting)} paths do not answer, among them {silent[0].key}"
             for path in (path for path in answering if path.client.role is None):
@@ -212,12 +221,24 @@ class Settling:
             return Reading(False, state, hopeless=all(self._is_over(path, began) for path in silent))
 
         ended = converge(look, self.budget)
-        others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
-        seen = fly(self.probers, self.todo, others, 1, lost=self.lost)
+        self._dial_others()
+        return ended
+
+    def others(self) -> None:
+        """Wait for what came of the other paths."""
+        assert self._others is not None
+        seen = self._others.result()
         self._take(seen)
         for path, made in seen.items():
             self.answering |= {path for each in made if each.outcome is Outcome.ANSWERED}
-        return ended
+
+    def _dial_others(self) -> None:
+        """Dial the paths once that did not answer so far."""
+        if self._others is None:
+            others = [p for p in self.todo.targets if p not in self.answering and p.client not in self.lost]
+            beside = ThreadPoolExecutor(1)
+            self._others = beside.submit(fly, self.probers, self.todo, others, 1, lost=self.lost)
+            beside.shutdown(wait=False)
 
     def _take(self, seen: Mapping[Path, Iterable[Observation]]) -> None:
         """Keep the answers, equal ones after each other as one."""

@@ -123,13 +123,14 @@ def _observe(context: Context, topology: Topology, path_checks: Sequence[PathChe
     follows = None if patience.steering is None else usual.seconds + patience.steering
     settling = Settling(clients.probers, todo, budget=budget, follows=follows)
     with run.phase("settle", "waiting until every path that must answer does so"):
-        settled = settling.wait(must_answer(path_checks, findings.facts))
+        settled = settling.expect(must_answer(path_checks, findings.facts))
+        idle, cores = idle_cores()  # while other paths are silent
+        settling.others()
         run.record("settled", held=settled.held, seconds=round(settled.seconds, 3), state=settled.state)
     if not settled.held:
         run.say(f"settle: {settled}; esipp judges the current state")
     samples, lost = run.settings.samples, settling.lost
     targets = [path for path in todo.targets if path.client not in lost]
-    idle, cores = idle_cores()
     sampled = sampled_of(len(targets), samples, idle)
     said = f"{idle:.1f} of {cores} cores of this machine were idle"
     run.fact("paths.sampled", f"{sampled} of {samples} connections of each of {len(targets)} paths", said)
