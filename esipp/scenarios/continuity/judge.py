@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 from esipp.checks.check import Level, Status
 from esipp.checks.continuity import (
     MOVED,
     NODEPORT,
+    ONE_NODE_WITHIN,
     PROXIES,
     UNREWRITTEN,
     UNTRANSLATED,
@@ -24,6 +26,7 @@ from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Held, hold, 
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.ingress import strangers
+from esipp.judging.link_owners import decide_one_node, decide_one_node_again, nodes_by_link
 from esipp.judging.promise import Bound
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
@@ -76,6 +79,9 @@ OVERDUE = 10.0
 """Seconds by which an answer of a removed pod is late, and not wrong for another reason. With 28 tasks for each core,
 one came 0.05 s after all nodes should have known (2026-11-27)."""
 
+UNTOUCHED = frozenset({Phase.ROLLING_UPDATE, Phase.DELETED, Phase.FLAPS, Phase.POLICY_CHANGES})
+"""Events that disturb neither nodes nor agents, so that one node at a time has a VIP before and after each of them."""
+
 ENDED = 1.5
 """Seconds before our watch reports a pod gone in which its connections may already break."""
 
@@ -105,6 +111,7 @@ class Judge:
             What.GAP: self._gap,
             What.LOSSES: self._losses,
             What.FAIL_OVER: self._fail_over,
+            What.ONE_NODE: self._one_node,
             What.SOURCE: self._source,
             What.PROMPT: self._prompt,
             What.PLACE: self._place,
@@ -355,6 +362,19 @@ class Judge:
             return Decision(Status.PASS, check.expected, said, tally={"kept": 1})
         reason = f"no request was answered for {seconds:.1f} s, {self.when(check.subject.phase, since)}"
         return Decision(Status.FAIL, check.expected, said, reason, evidence="lost", tally={"broken": 1}, late=True)
+
+    def _one_node(self, check: ContinuityCheck) -> Decision:
+        """Whether one node at a time answers on the client's link that it has the VIP."""
+        told = self.seen.owners.get((check.subject.way, check.subject.family), ())
+        nodes = nodes_by_link(self.seen.own_links)
+        if check.subject.phase is Phase.QUIET:
+            touched = min((each.began for each in self.seen.windows if each.phase not in UNTOUCHED), default=inf)
+            quiet = [each for each in told if each.at < touched and self.seen.phase_of(each.at, each.at) is Phase.QUIET]
+            return decide_one_node(check, {"the VIP": quiet}, nodes)
+        window = self._window(check)
+        over = window.until if window.ended is None else window.ended
+        later = [each for each in told if each.at >= over]
+        return decide_one_node_again(check, later, nodes, over, ONE_NODE_WITHIN)
 
     def _outage(self, samples: Sequence[Sample], window: Window) -> tuple[float, float]:
         """When the longest time without any answer began while a node was cut off, and its seconds."""
