@@ -1,7 +1,7 @@
 """Who answers for an address on a link (ARP, NDP), and whether that is one node at a time. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from esipp.base.plural import counted
@@ -81,8 +81,8 @@ def decide_one_node(check: Check, answers: Mapping[str, Sequence[LinkAnswer]], n
     return Decision(Status.PASS, check.expected, observed, tally=dict(found), sees=sees)
 
 
-STEADY = 2.5
-"""Seconds in which one node at a time answers every question, after which it is the only one again."""
+STEADY = 2.0
+"""Seconds without a second node that answers, after which one node is the only one again."""
 
 
 def decide_one_node_again(
@@ -92,36 +92,21 @@ def decide_one_node_again(
 
     Args:
         check: the check.
-        told: what came of the questions from the end of the event on, in order.
+        told: what came of the questions from the end of the event on, in order, until the next one.
         nodes: as for ``decide_one_node``.
         since: when the event was over.
         within: seconds after that.
     """
-    several = [each for each in told if len(owners(each, nodes)) > 1]
-    began = next((run[0] for run in _single(told, nodes) if run[-1].at - run[0].at >= STEADY), None)
-    if not several or not nodes or began is None or any(each.outcome is Outcome.ERROR for each in told):
-        seen_for = told[-1].at - since if told else 0.0
-        if not several or not nodes or seen_for >= within:
-            return decide_one_node(check, {"the VIP": told}, nodes)
-        return undecided(check, f"several nodes answer for the VIP, and that was observed for {seen_for:.0f} s only")
-    again = max(0.0, began.at - since)
-    observed = f"one node at a time answers from {again:.1f} s after that on, at most {within:g} s are allowed"
-    if again <= within:
-        return Decision(Status.PASS, check.expected, observed, tally={"kept": 1})
-    who = " and ".join(owners(several[-1], nodes))
-    reason = f"several nodes answer for one VIP: {who}, for {again:.0f} s after that"
-    return Decision(Status.FAIL, check.expected, observed, reason, "several", {"broken": 1})
-
-
-def _single(told: Iterable[LinkAnswer], nodes: Mapping[str, str]) -> Iterator[list[LinkAnswer]]:
-    """The runs of questions that one node answered, or none."""
-    run: list[LinkAnswer] = []
-    for each in told:
-        if len(owners(each, nodes)) > 1:
-            if run:
-                yield run
-            run = []
-        else:
-            run.append(each)
-    if run:
-        yield run
+    last = max((at for at, each in enumerate(told) if len(owners(each, nodes)) > 1), default=-1)
+    if last < 0 or not nodes or any(each.outcome is Outcome.ERROR for each in told):
+        return decide_one_node(check, {"the VIP": told}, nodes)
+    who, lasted, watched = " and ".join(owners(told[last], nodes)), told[last].at - since, told[-1].at - since
+    observed = f"{who} answered for {lasted:.1f} s after that, of {watched:.1f} s; {within:g} s are allowed"
+    if lasted > within:
+        reason = f"several nodes answer for one VIP: {who}, still {lasted:.0f} s after that"
+        return Decision(Status.FAIL, check.expected, observed, reason, "several", {"broken": 1})
+    if watched - lasted < STEADY:
+        return undecided(
+            check, f"several nodes answer for the VIP, which was watched for {watched:.0f} s only", observed
+        )
+    return Decision(Status.PASS, check.expected, observed, tally={"kept": 1})

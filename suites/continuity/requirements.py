@@ -113,7 +113,7 @@ def _sentences(event: Event, way: Way, what: What) -> str:
             "the VIP was there, or if no profile promises a time."
         )
     if what is What.ONE_NODE and event.phase is Phase.QUIET:
-        return f"{meanwhile}, one node at a time answers on the link (ARP, NDP) that it has {through}."
+        return f"Before anything changes, one node at a time answers on the link (ARP, NDP) that it has {through}."
     if what is What.ONE_NODE:
         return (
             f"{meanwhile}: at the latest {ONE_NODE_WITHIN:.0f} s after that, one node at a time answers on the link "

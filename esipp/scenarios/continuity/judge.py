@@ -79,9 +79,6 @@ OVERDUE = 10.0
 """Seconds by which an answer of a removed pod is late, and not wrong for another reason. With 28 tasks for each core,
 one came 0.05 s after all nodes should have known (2026-11-27)."""
 
-UNTOUCHED = frozenset({Phase.ROLLING_UPDATE, Phase.DELETED, Phase.FLAPS, Phase.POLICY_CHANGES})
-"""Events that disturb neither nodes nor agents, so that one node at a time has a VIP before and after each of them."""
-
 ENDED = 1.5
 """Seconds before our watch reports a pod gone in which its connections may already break."""
 
@@ -368,12 +365,13 @@ class Judge:
         told = self.seen.owners.get((check.subject.way, check.subject.family), ())
         nodes = nodes_by_link(self.seen.own_links)
         if check.subject.phase is Phase.QUIET:
-            touched = min((each.began for each in self.seen.windows if each.phase not in UNTOUCHED), default=inf)
-            quiet = [each for each in told if each.at < touched and self.seen.phase_of(each.at, each.at) is Phase.QUIET]
+            first = min((each.began for each in self.seen.windows), default=inf)  # later, speakers may still follow it
+            quiet = [each for each in told if self.seen.since <= each.at < first]
             return decide_one_node(check, {"the VIP": quiet}, nodes)
         window = self._window(check)
         over = window.until if window.ended is None else window.ended
-        later = [each for each in told if each.at >= over]
+        following = min((each.began for each in self.seen.windows if each.began >= window.until), default=inf)
+        later = [each for each in told if over <= each.at < following]
         return decide_one_node_again(check, later, nodes, over, ONE_NODE_WITHIN)
 
     def _outage(self, samples: Sequence[Sample], window: Window) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def on_interfaces(nodes: Nodes, addresses: Mapping[str, Iterable[str]]) -> Itera
         yield
     finally:
         gone = {family: f"{length.split()[0]} dev eth0" for family, length in LENGTHS.items()}
-        nodes.on_nodes(lambda node: each(node, "del", lambda family: gone[family]).replace(" && ", "; "))
+        nodes.on_nodes(lambda node: each(node, "del", lambda family: gone[family]).replace(" && ", "; ") or "true")
 
 
 def by_both(nodes: Nodes, live: Live, services: Iterable[str]) -> dict[str, list[str]]:
