@@ -379,6 +379,17 @@ METALLB_JOINS = Reference(
     "MetalLB: internal/speakerlist/speakerlist.go, joinMembers",
     "https://github.com/metallb/metallb/blob/v0.16.1/internal/speakerlist/speakerlist.go",
 )
+KUBE_VIP_TWICE = Reference(
+    "kube-vip/kube-vip#996: a node keeps the VIP after its network was away", f"{GITHUB}/kube-vip/kube-vip/issues/996"
+)
+AZURE_PROBES = Reference(
+    "Azure Load Balancer: health probes",
+    "https://learn.microsoft.com/azure/load-balancer/load-balancer-custom-probe-overview",
+)
+LINK_LOCAL_PROBES = Reference(
+    "cilium/cilium#25242: Azure's health probes come from fe80::1234:5678:9abc",
+    f"{GITHUB}/cilium/cilium/issues/25242",
+)
 AZURE = Reference(
     "Nills Franssens, Maintaining client IP on a Service in the Azure Kubernetes Service",
     "https://blog.nillsf.com/index.php/2020/07/13/maintaining-client-ip-on-a-service-in-the-azure-kubernetes-service/",

@@ -77,7 +77,20 @@ ROUTED, NAT = f"{OUTSIDE}.routed", f"{OUTSIDE}.nat"
 nodes."""
 
 RAW_SOCKETS = f"{OUTSIDE}.raw-sockets"
-"""Feature: clients outside may open raw sockets, which SCTP needs. Absent if these clients are containers."""
+"""Feature: clients outside may open raw sockets, which SCTP needs, and questions to a link (ARP, NDP). Absent if these
+clients are containers."""
+
+LINK_LOCAL = f"{OUTSIDE}.link-local"
+"""Feature: a client outside is on the nodes' own link, so that it reaches them from its link-local address."""
+
+ONE_NODE = "load-balancer.one-node"
+"""Feature: one node at a time answers for a VIP (ARP, NDP), by the profile of the cluster's own load balancer."""
+
+
+def on_link(family: str) -> str:
+    """Return the feature: the VIPs of a family are on a link of the client outside, so that it can ask who has them."""
+    return f"load-balancer.on-link.{family.lower()}"
+
 
 WITHOUT_NODE_PORTS = "load-balancer.without-node-ports"
 """Feature: the cluster's own load balancer serves Services that have no nodePorts."""
@@ -331,7 +344,7 @@ def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:
     }
     if check.subject.dials_nodes:
         needed |= {of_nodes(vantage, family) for vantage, family in (each.rsplit(".", 1) for each in needed)}
-    needed |= {RAW_SOCKETS} if {OUTSIDE, "sctp"} <= check.features else set()
+    needed |= {RAW_SOCKETS} if OUTSIDE in check.features and check.features & {"sctp", ONE_NODE} else set()
     return needed & features.keys()
 
 

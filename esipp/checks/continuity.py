@@ -119,9 +119,9 @@ class What(StrEnum):
     Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. Beside
     ``no-loss``, ``no-delay`` limits the time in which answers are late, as they are if their first SYN was dropped.
     ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one.
-    ``fail-over`` limits the time until another node has the VIP of a node that is gone, if a profile does. All claims
-    but ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a
-    whole.
+    ``fail-over`` limits the time until another node has the VIP of a node that is gone, if a profile does.
+    ``one-node`` is about who answers on the client's link that it has the VIP. All other claims but ``stream`` are
+    about new TCP connections and those that last; ``stream`` is about any other stream, as a whole.
     """
 
     NO_LOSS = "no-loss"
@@ -134,8 +134,13 @@ class What(StrEnum):
     PLACE = "place"
     LASTING = "lasting"
     TERMINATING = "terminating-serves"
+    ONE_NODE = "one-node"
     STREAM = "stream"
 
+
+ONE_NODE_WITHIN = 60.0
+"""Seconds after an event within which one node at a time must have a VIP again. MetalLB's speakers that lost each other
+all claim it until they have found each other, which they try once a minute."""
 
 MOVED = "moved"
 """Evidence: connections broke after the load balancer had moved its VIP to another node."""

@@ -11,6 +11,9 @@ from esipp.checks.check import CARRIES, Feature
 from esipp.checks.model import ANYTHING, Family, Protocol
 from esipp.checks.profile import Destination, Limit, LoadBalancer, Outcome
 
+ONE_NODE_TRAP = "one-node"
+"""The kind of trap of profiles that announce each VIP on one node, by ARP and NDP."""
+
 NAMES = frozenset(f"{CARRIES}{each.value.lower()}" for each in (*Protocol, *Family))
 """What may be left out by name, also where it is carried."""
 
@@ -53,6 +56,24 @@ def node_ports_feature(found: Sequence[LoadBalancer]) -> Feature:
     needed = not found or any(each.datapath.destination.value is Destination.NODE for each in found)
     why = f"{names}: packets come with the address of the {where} as destination" if found else "no profile fits"
     return Feature(not needed, why)
+
+
+def one_node_feature(found: Sequence[LoadBalancer]) -> Feature:
+    """Whether one node at a time answers for a VIP, by the profile.
+
+    Args:
+        found: the named profile, or all that fit.
+    """
+    fit = next((each.name for each in found if any(trap.kind == ONE_NODE_TRAP for trap in each.traps)), "")
+    names = " and ".join(each.name for each in found)
+    why = (
+        f"{fit}: one node at a time takes the traffic of a VIP, and answers ARP and NDP for it"
+        if fit
+        else (
+            f"{names}: not said to have one node at a time answer ARP and NDP for a VIP" if found else "no profile fits"
+        )
+    )
+    return Feature(bool(fit), why)
 
 
 def guess(found: Iterable[LoadBalancer], protocols: Iterable[str], family: Family) -> str:

@@ -82,7 +82,7 @@ def features(
         if place not in hosts:
             continue
         raw = found.get(RAW_SOCKETS, Feature(True, "outside clients are root or have CAP_NET_RAW"))
-        why = f"{place} has neither root nor CAP_NET_RAW, which raw sockets for SCTP need"
+        why = f"{place} has neither root nor CAP_NET_RAW, which raw sockets need (SCTP, ARP)"
         found[RAW_SOCKETS] = raw if hosts[place].raw else Feature(False, why, ours=True)
         for family in families:
             name = f"{TWO_ADDRESSES if number else OUTSIDE}.{family.value.lower()}"

@@ -14,14 +14,17 @@ from esipp.checks.check import (
     HEALTH_VIEW,
     HOST_NETWORK,
     KUBERNETES,
+    LINK_LOCAL,
     LONG,
     NAT,
+    ONE_NODE,
     OUTSIDE,
     OWN_REFERENCE,
     ROUTED,
     TWO_ADDRESSES,
     WITHOUT_NODE_PORTS,
     Feature,
+    on_link,
 )
 from esipp.checks.exclusions import features_of
 from esipp.checks.model import Balancer, Claim, Family, Role
@@ -173,6 +176,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features[HEALTH_VIEW] = health_view_feature(nodes.values(), reference_settings, balancer.named_profile)
     features |= carrying.features_of(balancer.named_profile)
     features[WITHOUT_NODE_PORTS] = carrying.node_ports_feature(balancer.profiles)
+    features[ONE_NODE] = carrying.one_node_feature(balancer.profiles)
     headers = headers_asked(balancer, all_profiles(), settings.customisation)
     features |= header_features(speaker(balancer), headers)
     features[HOST_NETWORK] = (
@@ -393,4 +397,6 @@ def _features(
             features[f"{name}.{family.value.lower()}"] = Feature(True, "the agents report it once they run")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         features[several] = Feature(True, "the Services show it once they have VIPs")
+        features[on_link(family)] = Feature(True, "the client outside shows it once the Services have VIPs")
+    features[LINK_LOCAL] = Feature(True, "the client outside shows it once it runs")
     return features

@@ -9,6 +9,7 @@ from esipp.base.echo_token import ECHOED, TOKEN
 from esipp.checks.model import Claim, Family, Path, Port, Vantage
 from esipp.checks.observation import Irregular, Observation, Outcome
 from esipp.checks.stream import MTU
+from esipp.judging.link_owners import LinkAnswer
 
 CLAIMED = "203.0.113.7"
 """The address that a client claims in a forged header; it is reserved for documentation (RFC 5737)."""
@@ -28,8 +29,10 @@ class Job:
             port of an echo server over one connection, or a new one if it is lost. ``bulk``: ``size`` bytes
             to the raw TCP port of an echo server, which come back. ``resolve``: a DNS lookup. ``neighbour``: no
             probes, but a result for each link address to which the client's frames to ``host`` go (ARP, NDP).
+            ``who-has``: questions to all hosts of the client's link who has ``host``; the results have all link
+            addresses that answer within the timeout.
         host: a literal address; for ``resolve`` the name.
-        port: 0 for ``resolve`` and ``neighbour``.
+        port: 0 for ``resolve``, ``neighbour`` and ``who-has``.
         timeout: timeout of a probe in seconds.
         spacing: seconds from start to start; at least 0.005 for ``lasting``.
         parallel: maximum number of probes of this job in flight; 0 for no limit.
@@ -47,6 +50,8 @@ class Job:
         wide: a number with which source ports from 1,024 up begin; None for those that the kernel gives out.
         on_a_node: whether the client is a process of a node; then it leaves out the default range of nodePorts, at
             which a service proxy may take answers for requests.
+        link_local: whether the client dials from the link-local address of the interface by which it reaches the
+            host; IPv6 only.
         linger: seconds for which an answered probe listens on for answers that come twice (UDP, SCTP).
     """
 
@@ -71,6 +76,7 @@ class Job:
     wide: int | None = None
     on_a_node: bool = False
     linger: float = 0.0
+    link_local: bool = False
 
     def order(self, identity: str) -> dict[str, Any]:
         """The job in the prober's protocol."""
@@ -85,7 +91,7 @@ class Job:
         order |= {"spacing": self.spacing, "timeout": self.timeout}
         if self.protocol == "resolve":
             order["family"] = self.family.value.lower()
-        else:
+        elif self.protocol != "who-has":
             order["port"] = self.port
         if self.parallel:
             order["parallel"] = self.parallel
@@ -111,6 +117,8 @@ class Job:
                 order["spare"] = NODE_PORTS
         if self.linger and self.protocol in ("udp", "sctp"):
             order["linger"] = self.linger
+        if self.link_local:
+            order["source_address"] = "link-local"
         if self.preamble:
             order["preamble"] = self.preamble.hex()
         return order
@@ -183,3 +191,21 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
         moments=moments if brief else (),
         irregular=tuple(Irregular(*each) for each in message.get("irregular") or ()),
     )
+
+
+NOT_ON_LINK = "not on a link of this host"
+"""What the prober says of a host that it reaches through a gateway, and so cannot ask from its own link."""
+
+ANSWERED_WITHIN = 1.0
+"""Seconds in which hosts may answer who has an address. For others (proxy ARP), Linux answers after up to 0.8 s."""
+
+
+def who_has(host: str, count: int, spacing: float) -> Job:
+    """The job that asks the client's link who has an address."""
+    return Job(f"who has {host}", "who-has", host, 0, count, ANSWERED_WITHIN, spacing)
+
+
+def read_who_has(line: Mapping[str, Any]) -> LinkAnswer:
+    """The answers to a question, from a result line of the prober; at the prober's own time."""
+    links = tuple(map(str, line.get("links") or ()))
+    return LinkAnswer(float(line["started"]), Outcome(str(line["outcome"])), links, str(line.get("detail") or ""))

@@ -161,7 +161,7 @@ is stopped for a shorter time only delays the lines of probers."""
 KLOG = re.compile(r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] ")
 """The prefix of kubectl's own error messages: severity, time, thread, source line."""
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 
 class ProberLostError(HarnessError):

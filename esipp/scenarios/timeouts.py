@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from esipp.base.waiting import Budget, longer
+from esipp.checks.continuity import ONE_NODE_WITHIN
 from esipp.checks.stream import CLEANED
 from esipp.checks.timing import FIELD_LIMIT
 
@@ -128,6 +129,9 @@ class Timeouts:
 
     vips_back: Budget = Budget("the previous nodes to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
     """Then it goes on: a load balancer need not give them back."""
+
+    vips_at_one_node: Budget = Budget("one node to have each VIP", ONE_NODE_WITHIN + 5.0, need=1, spacing=0.5)
+    """After each event. A check allows as long."""
 
     sources_stable: Budget = Budget("pods to see the client's source address again", FIELD_LIMIT, need=1, spacing=LOOKS)
     """After the policy is Local again, either policy's source is right until then; a check of its own asks for less."""

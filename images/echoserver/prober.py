@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "0.2.0"
-PROTOCOL = 7
+PROTOCOL = 8
 MAX_COUNT = 1_000_000
 MAX_LINE = 65536
 MAX_JOBS = 10_000
@@ -94,7 +94,16 @@ NDA_DST, NDA_LLADDR = 1, 2
 NETLINK_HEAD = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 NEIGHBOUR_HEAD = struct.Struct("=BxxxiHBB")  # family, interface, state, flags, type
 ATTRIBUTE_HEAD = struct.Struct("=HH")  # length, type
-PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "bulk", "resolve", "neighbour")
+LINK_LOCAL = "link-local"  # as source_address: that of the interface by which a host of the own link is reached
+NOT_ON_LINK = "not on a link of this host"
+ETH_P_ARP, ARP_REQUEST, ARP_REPLY = 0x0806, 1, 2
+ARP = struct.Struct("!HHBBH6s4s6s4s")  # hardware, protocol, their lengths, operation, sender, target
+ETHERNET = 1
+SOLICITATION, ADVERTISEMENT, SOLICITED = 135, 136, 0x40
+SOURCE_LINK, TARGET_LINK = 1, 2  # options of NDP
+ICMPV6_FILTER = 1
+RTF_REJECT = 0x0200
+PROTOCOLS = ("tcp", "http", "get", "udp", "sctp", "lasting", "bulk", "resolve", "neighbour", "who-has")
 AT_ONCE = ("tcp", "http", "get", "udp", "sctp")  # whose answer comes at once, if it comes
 NOT_FOR = {
     "lasting": {"family", "brief", "parallel"},
@@ -104,6 +113,7 @@ NOT_FOR = {
         "port", "source_address", "source_port", "spacing", "timeout", "family", "brief", "parallel", "token", "wide",
         "spare",
     },
+    "who-has": {"port", "source_address", "source_port", "family", "brief", "token", "wide", "spare"},
 }  # fmt: skip
 JOB_KEYS = {
     "id", "protocol", "host", "port", "source_address", "source_port", "count", "spacing", "timeout", "path", "headers",
@@ -453,12 +463,22 @@ class Job:
             raise JobError(f"not for {self.protocol}: {', '.join(sorted(wrong))}")
         if self.protocol == "resolve":
             self.family, self.target = dns_name(job)
-        elif self.protocol == "neighbour":
+        elif self.protocol in ("neighbour", "who-has"):
             self.family, self.target = sockaddr(job.get("host"), 0, "host")
         else:
             self.family, self.target = sockaddr(job.get("host"), integer(job, "port", None, 1, 65535), "host")
-        self.source = None
-        if job.get("source_address") is not None:
+        self.source: tuple[Any, ...] | None = None
+        self.unable = ""  # why none of its probes can be sent
+        self.interface = ""
+        if job.get("source_address") == LINK_LOCAL:
+            if self.family != socket.AF_INET6:
+                raise JobError("source_address: link-local is for IPv6")
+            self.source = link_local(interface_of(self.family, self.target))
+            self.unable = "" if self.source else NOT_ON_LINK
+        elif self.protocol == "who-has":
+            self.interface = interface_of(self.family, self.target)
+            self.unable = "" if self.interface else NOT_ON_LINK
+        elif job.get("source_address") is not None:
             family, self.source = sockaddr(job["source_address"], 0, "source_address")
             if family != self.family:
                 raise JobError("source_address and host are of different families")
@@ -639,6 +659,7 @@ class Attempt:
         self.tag: int | None = None  # SCTP
         self.bytes: int | None = None  # of a datagram of some size, or those that came back
         self.aborted = False  # SCTP: refused, unless something else comes
+        self.links: set[str] = set()  # the link addresses that answered a who-has
         self.raw: Raw | None = None
         self.bulk: Bulk | None = None
         self.ends = self.deadline = self.started + job.timeout
@@ -769,7 +790,9 @@ class Attempt:
             self.prober.finish(self, "refused", detail="ABORT")
         elif self.job.protocol == "resolve" and self in self.prober.resolver.waiting:
             self.prober.finish(self, "error", detail=f"not asked: {MAX_LOOKUPS} lookups before it have no answer")
-        elif self.job.protocol in ("udp", "sctp", "resolve"):
+        elif self.links:
+            self.prober.finish(self, "answered")
+        elif self.job.protocol in ("udp", "sctp", "resolve", "who-has"):
             self.prober.finish(self, "timeout", detail="no answer")
         elif self.connected is None:
             self.prober.finish(self, "timeout", detail="not connected")
@@ -1158,6 +1181,150 @@ class Neighbours:
         }  # fmt: skip
 
 
+def interface_of(family: int, target: tuple[Any, ...]) -> str:
+    """The interface by which a host on an own link is reached, by the routes; empty if it is behind a gateway."""
+    if family == socket.AF_INET6 and target[3]:
+        return socket.if_indextoname(target[3])
+    name, found = ("route", route4) if family == socket.AF_INET else ("ipv6_route", route6)
+    try:
+        with open(f"/proc/net/{name}") as file:  # noqa: PTH123 - pathlib would double the start
+            lines = file.read().splitlines()
+    except OSError:  # a kernel without that family
+        return ""
+    routes = [route for line in lines if (route := found(line.split(), target[0]))]
+    return min(routes, default=(0, 0, False, ""))[3]
+
+
+Route = tuple[
+    int, int, bool, str
+]  # what is best comes first: the length of its prefix, negative; metric; gateway; name
+
+
+def route4(words: list[str], address: str) -> Route | None:
+    """A line of /proc/net/route as the route to an address; None if it leads elsewhere."""
+    if len(words) < 8 or words[1] == "Destination":
+        return None
+    network, gateway, flags, mask = (int(words[at], 16) for at in (1, 2, 3, 7))  # of addresses: as they are in memory
+    if int.from_bytes(socket.inet_aton(address), sys.byteorder) & mask != network or flags & RTF_REJECT:
+        return None
+    return (-mask.bit_count(), int(words[6]), bool(gateway), "" if gateway else words[0])
+
+
+def route6(words: list[str], address: str) -> Route | None:
+    """A line of /proc/net/ipv6_route as the route to an address; None if it leads elsewhere."""
+    if len(words) < 10 or words[9] == "lo" or int(words[8], 16) & RTF_REJECT:
+        return None
+    length, behind = int(words[1], 16), words[4].strip("0") != ""
+    away = 128 - length
+    wanted = int.from_bytes(socket.inet_pton(socket.AF_INET6, address), "big")
+    if wanted >> away != int(words[0], 16) >> away:
+        return None
+    return (-length, int(words[5], 16), behind, "" if behind else words[9])
+
+
+def link_local(interface: str) -> tuple[Any, ...] | None:
+    """The socket address of an interface's link-local address; None if it has none."""
+    try:
+        with open("/proc/net/if_inet6") as file:  # noqa: PTH123 - pathlib would double the start
+            lines = file.read().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        digits, index, _, scope, flags, name = line.split()
+        if name == interface and scope == "20" and not int(flags, 16) & 0x48:  # neither tentative nor a duplicate
+            return (socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits)), 0, 0, int(index, 16))
+    return None
+
+
+def hardware_address(interface: str) -> bytes:
+    """The link address of an interface."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as scout:
+        scout.bind((interface, 0))
+        return bytes(scout.getsockname()[4])
+
+
+def solicitation(target: str, own: bytes) -> bytes:
+    """NDP's question who has an address (RFC 4861, 4.3); the kernel puts in the checksum."""
+    option = bytes([SOURCE_LINK, 1]) + own
+    return bytes([SOLICITATION, 0, 0, 0, 0, 0, 0, 0]) + socket.inet_pton(socket.AF_INET6, target) + option
+
+
+def advertised(packet: bytes) -> tuple[str, str]:
+    """The address and the link address of an answer to NDP's question (RFC 4861, 4.4); empty for anything else."""
+    if len(packet) < 24 or packet[0] != ADVERTISEMENT or not packet[4] & SOLICITED:
+        return "", ""
+    options = packet[24:]
+    while len(options) >= 8 and options[1]:
+        if options[0] == TARGET_LINK and options[1] == 1:
+            return socket.inet_ntop(socket.AF_INET6, packet[8:24]), options[2:8].hex(":")
+        options = options[8 * options[1] :]
+    return "", ""
+
+
+def replied(packet: bytes, own: bytes) -> tuple[str, str]:
+    """The address and the link address of an answer to ARP's question of this address; empty for anything else."""
+    if len(packet) < ARP.size:
+        return "", ""
+    kind, protocol, _, _, operation, link, address, _, asked = ARP.unpack_from(packet)
+    if (kind, protocol, operation, asked) != (ETHERNET, 0x0800, ARP_REPLY, own):
+        return "", ""
+    return socket.inet_ntoa(address), link.hex(":")
+
+
+class WhoHas:
+    """Asks all hosts of a link who has an address, and takes all their answers: ARP, or NDP for IPv6."""
+
+    def __init__(self, prober: Prober, family: int, interface: str) -> None:
+        self.prober, self.family, self.interface = prober, family, interface
+        self.asking: dict[str, list[Attempt]] = {}  # by the address that is asked for
+        self.link, self.own = hardware_address(interface), b""
+        if family == socket.AF_INET:
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK, 0)
+            self.sock.bind((interface, ETH_P_ARP))
+        else:
+            self.sock = socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.IPPROTO_ICMPV6)
+            passes = bytearray(b"\xff" * 32)  # a bit for each type that is kept out
+            struct.pack_into("=I", passes, 4 * (ADVERTISEMENT // 32), 0xFFFFFFFF & ~(1 << ADVERTISEMENT % 32))
+            self.sock.setsockopt(socket.IPPROTO_ICMPV6, ICMPV6_FILTER, bytes(passes))
+            self.sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+            self.sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, socket.if_nametoindex(interface))
+        prober.watch(self.sock, self.ready, select.EPOLLIN)
+
+    def ask(self, attempt: Attempt) -> None:
+        """Send the question; the probe's time is for all answers to come."""
+        host = attempt.job.target[0]
+        try:
+            if self.family == socket.AF_INET:
+                self.own = socket.inet_aton(routed_source(attempt.job)[0])
+                words = (ETHERNET, 0x0800, 6, 4, ARP_REQUEST, self.link, self.own, bytes(6), socket.inet_aton(host))
+                self.sock.sendto(ARP.pack(*words), (self.interface, ETH_P_ARP, 0, 0, b"\xff" * 6))
+            else:
+                last = socket.inet_pton(socket.AF_INET6, host)[-3:]
+                group = bytes.fromhex("ff0200000000000000000001ff") + last
+                where = (socket.inet_ntop(socket.AF_INET6, group), 0, 0, socket.if_nametoindex(self.interface))
+                self.sock.sendto(solicitation(host, self.link), where)
+        except OSError as error:
+            code = error.errno or 0
+            self.prober.finish(attempt, unsent(code), detail=f"{named(code)} (at once)")
+            return
+        self.asking.setdefault(host, []).append(attempt)
+
+    def ready(self, _mask: int) -> None:
+        """Take what has arrived."""
+        for _ in range(DRAIN):
+            try:
+                packet = self.sock.recvfrom(2048)[0]
+            except OSError:
+                return
+            arp = self.family == socket.AF_INET
+            address, link = replied(packet, self.own) if arp else advertised(packet)
+            open_ones = [each for each in self.asking.get(address, ()) if not each.over]
+            for each in open_ones:
+                each.links.add(link)
+            if address in self.asking:
+                self.asking[address] = open_ones
+
+
 def bind_address(family: int, source: tuple[Any, ...] | None, port: int) -> tuple[Any, ...]:
     """Where a probe's own socket is bound."""
     if source is None:
@@ -1498,6 +1665,7 @@ class Prober:
         self.raws: dict[int, Raw] = {}
         self.resolver = Resolver(self)
         self.neighbours: Neighbours | None = None
+        self.askers: dict[tuple[int, str], WhoHas] = {}
         self.ports = local_ports()
         self.reserved = reserved_ports()
         self.turns: dict[tuple[str, int, bool], int] = {}  # by protocol, family and range: the last port that was given
@@ -1781,6 +1949,12 @@ class Prober:
             self.fresh += 1
             self.fresh_queues[job.answered].append(attempt)
         self.later(attempt.deadline, attempt)
+        if job.unable:
+            self.finish(attempt, "unreachable", detail=job.unable)
+            return
+        if job.protocol == "who-has":
+            self._ask_link(attempt)
+            return
         if job.protocol == "sctp":
             self._raw_probe(attempt)
             return
@@ -1807,6 +1981,17 @@ class Prober:
             channel.only = attempt
             attempt.sock = channel.sock
         channel.send(attempt)
+
+    def _ask_link(self, attempt: Attempt) -> None:
+        key = (attempt.job.family, attempt.job.interface)
+        if key not in self.askers:
+            try:
+                self.askers[key] = WhoHas(self, *key)
+            except OSError as error:
+                detail = f"{named(error.errno or 0)} (raw socket: it needs root and CAP_NET_RAW)"
+                self.finish(attempt, "error", detail=detail)
+                return
+        self.askers[key].ask(attempt)
 
     def _raw_probe(self, attempt: Attempt) -> None:
         family = attempt.job.family
@@ -1847,6 +2032,8 @@ class Prober:
             job.lasting.tell(message)
         elif job.protocol == "resolve":
             message["addresses"] = addresses or []
+        elif job.protocol == "who-has":
+            message["links"] = sorted(attempt.links)
         job.answered = job.answered or echo is not None or response is not None
         del job.open[attempt.nonce]
         self._grow_old(attempt)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from esipp.checks.check import Check, Level
+from esipp.checks.check import ONE_NODE, Check, Level, on_link
 from esipp.checks.continuity import MOVED, Continuity
 from esipp.checks.known_differences import PROXIED, KnownDifference
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
@@ -65,6 +65,8 @@ def claims(event: Event, way: Way) -> Iterator[What]:
         yield What.NO_DELAY
     if event.cuts and way.by == DEFAULT and may_move(event, way):
         yield What.FAIL_OVER
+    if way.by == DEFAULT and (event.disturbs_balancer or event.phase in (Phase.QUIET, Phase.DRAIN)):
+        yield What.ONE_NODE
     yield What.SOURCE
     if event.phase is Phase.POLICY_CHANGES and way.local:
         yield What.PROMPT
@@ -80,7 +82,7 @@ def level(event: Event, way: Way, what: What) -> Level:
         return Level.EXTENDED if by_bound(event, way) else Level.RECORD
     if what is What.LASTING and event.forgets:
         return Level.RECORD
-    if event.disruption or what in (What.NO_LOSS, What.NO_DELAY, What.GAP, What.LASTING, What.PROMPT):
+    if event.disruption or what in (What.NO_LOSS, What.NO_DELAY, What.GAP, What.LASTING, What.PROMPT, What.ONE_NODE):
         return Level.EXTENDED
     by_contract = what in (What.PLACE, What.TERMINATING) or (way.local and way.by not in PROXIES)
     return Level.CORE if by_contract else Level.EXTENDED
@@ -125,12 +127,17 @@ def check(event: Event, way: Way, family: Family, what: What) -> Check[Continuit
         suite=SUITE,
         references=references(event, way, what),
         features=needs(
-            "nodes.three", client=OUTSIDE_1, family=family, balancer=way.balancer, disruption=event.disruption
+            "nodes.three",
+            *((ONE_NODE, on_link(family.value)) if what is What.ONE_NODE else ()),
+            client=OUTSIDE_1,
+            family=family,
+            balancer=way.balancer,
+            disruption=event.disruption,
         ),
         subject=Continuity(event, way, family, what),
         expected=expected(event, what),
         fails_if=fails_if(event, what),
-        asked=ASKED,
+        asked=ASKED_LINK if what is What.ONE_NODE else ASKED,
         differences=tuple(differences(event, way, what)),
     )
 

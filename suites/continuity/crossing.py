@@ -9,7 +9,7 @@ from suites.continuity.events import EVENTS, STREAMS, Event, why_empty
 from suites.continuity.requirements import EXPECTED, SUITE, stream_expected, with_grace
 from suites.streams import TCP_LASTING, TCP_NEW
 
-CLAIMS = {TCP_LASTING: (What.LASTING,), TCP_NEW: tuple(set(What) - {What.LASTING, What.STREAM})}
+CLAIMS = {TCP_LASTING: (What.LASTING,), TCP_NEW: tuple(set(What) - {What.LASTING, What.ONE_NODE, What.STREAM})}
 """The claims about the two streams that have more than one."""
 
 

@@ -1,6 +1,6 @@
 """Texts of the continuity suite: requirements and references."""
 
-from esipp.checks.continuity import CHECKED, NODEPORT, PROXIES, Event, Phase, Way, What, keeps_its_pod
+from esipp.checks.continuity import CHECKED, NODEPORT, ONE_NODE_WITHIN, PROXIES, Event, Phase, Way, What, keeps_its_pod
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Protocol
 from esipp.checks.stream import MTU, RECOVERS, STEADY, Reuse, StreamKind
@@ -18,6 +18,7 @@ EXPECTED = {
     What.GAP: BY_PERIOD,
     What.LOSSES: "no gap longer than the load balancer's bound; recorded if there is none",
     What.FAIL_OVER: "an answer within the load balancer's time for a fail-over; recorded if there is none",
+    What.ONE_NODE: f"one node at a time, at the latest {ONE_NODE_WITHIN:.0f} s after the event",
     What.SOURCE: "the correct source in every answer",
     What.PROMPT: f"the correct source in every answer from {PROMPT:.0f} s after the return to Local",
     What.PLACE: "no answer from a pod that must not serve",
@@ -32,6 +33,7 @@ FAILS_IF = {
     What.GAP: "the load balancer needs more failed health checks, or probes less often, than it reports",
     What.LOSSES: "the cluster's own load balancer still sends requests to a node that cannot serve them",
     What.FAIL_OVER: "the VIP stays for too long at a node that is gone: nobody answers there",
+    What.ONE_NODE: "two nodes go on to answer for one VIP: a node keeps a VIP that it has lost",
     What.SOURCE: "a node or the load balancer masquerades even one connection while pods or rules change",
     What.PROMPT: "nodes still rewrite the source for seconds after the policy is Local again",
     What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that must not serve",
@@ -42,6 +44,11 @@ FAILS_IF = {
 ASKED = (
     "one client outside opens a new connection every 100 ms on every way, and keeps three others open with an exchange "
     "every 300 ms; meanwhile the changes take place one after the other"
+)
+
+ASKED_LINK = (
+    "three times a second, one client outside asks all hosts of its link who has the VIP; control: who has the "
+    "addresses of the nodes"
 )
 
 BALANCERS = {
@@ -105,6 +112,13 @@ def _sentences(event: Event, way: Way, what: What) -> str:
             "profile promises for a fail-over. The check only records if no outage shows that "
             "the VIP was there, or if no profile promises a time."
         )
+    if what is What.ONE_NODE and event.phase is Phase.QUIET:
+        return f"Before anything changes, one node at a time answers on the link (ARP, NDP) that it has {through}."
+    if what is What.ONE_NODE:
+        return (
+            f"{meanwhile}: at the latest {ONE_NODE_WITHIN:.0f} s after that, one node at a time answers on the link "
+            f"(ARP, NDP) that it has {through}."
+        )
     if what is What.PROMPT:
         return (
             f"{meanwhile}, every answer through {through} shows {expected_source(way)} from {PROMPT:.0f} s after the "
@@ -143,6 +157,8 @@ def expected(event: Event, what: What) -> str:
     """Return what is expected, in short."""
     if what is What.GAP and event.rewrites:
         return f"no gap longer than {FIELD_LIMIT:.0f} s"
+    if what is What.ONE_NODE and event.phase is Phase.QUIET:
+        return "one node at a time"
     return "no gap longer than N x timeout + period" if what is What.GAP and event.refuses else EXPECTED[what]
 
 
@@ -179,6 +195,7 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
         What.LOSSES: (DESIGN_BOUND,) if by_bound(event, way) else (DESIGN_BLACKHOLE,),
         What.PROMPT: (API_ETP, DESIGN_BACKWARD),
         What.FAIL_OVER: (METALLB_LAYER_2,),
+        What.ONE_NODE: (METALLB_LAYER_2, METALLB_JOINS, KUBE_VIP_TWICE),
         What.SOURCE: (
             API_IP_MODE,
             KEP_1860,
@@ -274,6 +291,7 @@ def _tutorial(way: Way) -> Reference:
 
 __all__ = [
     "ASKED",
+    "ASKED_LINK",
     "CHECKED",
     "EXPECTED",
     "NODEPORT",

@@ -7,14 +7,16 @@ what the endpoints get. An id names no node: the verdict does.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from esipp.checks.check import Level
+from esipp.checks.check import LINK_LOCAL, ONE_NODE, Level, on_link
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, TrafficPolicy
 from esipp.scenarios.every_node.subject import (
     BALANCED,
     FELL_BACK,
+    FROM_LINK_LOCAL,
     INSIDE,
     KUBE_PROXY,
+    QUESTIONS,
     UNEVEN_OVER_UDP,
     Entrance,
     EveryNode,
@@ -65,8 +67,17 @@ CLIENTS = {Entrance.EXTERNAL_IP: (OUTSIDE, OUTSIDE_ROUTED)}
 WITHOUT_SCTP = (Entrance.LOOPBACK, Entrance.SERVICE_PORT)
 """What TCP and UDP show."""
 
-SHOWN_BY = {Requires.RESENT: (Protocol.TCP,), Requires.COPIES: (Protocol.UDP, Protocol.SCTP)}
-"""The protocols that show it, if not all do: only TCP sends a first packet again, and a doubled segment is dropped."""
+SHOWN_BY = {
+    Requires.RESENT: (Protocol.TCP,),
+    Requires.COPIES: (Protocol.UDP, Protocol.SCTP),
+    Requires.ONE_NODE: (Protocol.TCP,),
+}
+"""The protocols that show it, if not all do: only TCP sends a first packet again, and a doubled segment is dropped. Who
+has a VIP does not depend on the protocol."""
+
+ASKED_LINK = (
+    f"{QUESTIONS} questions of a client outside to its link: who has the VIP; control: who has the nodes' addresses"
+)
 
 NAMES = {OUTSIDE: "a client outside", OUTSIDE_ROUTED: "a client outside behind a router"}
 
@@ -270,6 +281,16 @@ OF_PROTOCOLS: dict[tuple[Entrance, TrafficPolicy, Requires], Requirement] = {
         "an announced address does not answer, or rewrites the source",
         (API_STATUS, API_ETP),
     ),
+    **{
+        (Entrance.VIP, policy, Requires.ONE_NODE): Requirement(
+            f"One node at a time answers on the link (ARP, NDP) that it has the VIP of a {policy.value} Service.",
+            "the same node, or one at a time, in every answer",
+            "two nodes answer for one VIP: clients reach one or the other, and connections break as that changes",
+            (METALLB_LAYER_2, KUBE_VIP_TWICE),
+            Level.EXTENDED,
+        )
+        for policy in (CLUSTER, LOCAL)
+    },
 }
 
 OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
@@ -298,6 +319,22 @@ OF_FAMILIES: dict[tuple[Entrance, Requires], Requirement] = {
         f"{IN_TIME} at every node",
         "single answers of kube-proxy's own health check hang: load balancers leave the node although it serves",
         (KEP_3836, DESIGN_BOUND),
+        Level.EXTENDED,
+    ),
+    (Entrance.LINK_LOCAL_HEALTH, Requires.AS_GLOBALLY): Requirement(
+        "The health-check node port of every sampled node answers the link-local address of a client on the nodes' "
+        "link as it answers its global address. Health checks of Azure come from such an address.",
+        "the same answer at every node",
+        "a node drops health checks from link-local addresses, or does not answer there",
+        (API_HEALTH_PORT, AZURE_PROBES, LINK_LOCAL_PROBES),
+        Level.EXTENDED,
+    ),
+    (Entrance.LINK_LOCAL_PROXY, Requires.AS_GLOBALLY): Requirement(
+        "kube-proxy's own health check (port 10256) answers the link-local address of a client on the nodes' link as "
+        "it answers its global address. Health checks of Azure come from such an address.",
+        "the same answer at every node",
+        "a node drops health checks from link-local addresses, or does not answer there",
+        (KEP_3836, AZURE_PROBES, LINK_LOCAL_PROBES),
         Level.EXTENDED,
     ),
     (Entrance.ADDRESSES, Requires.FAMILY): Requirement(
@@ -334,6 +371,8 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
             others.add("node-ports.localhost")
         if requires is Requires.EVERY_ADDRESS:
             others.add(several_announced(family))
+        if requires is Requires.ONE_NODE:
+            others |= {ONE_NODE, on_link(family.value)}
         balancer = Balancer.DEFAULT if entrance in BALANCED else None
         itp = entrance is Entrance.CLUSTER_IP and policy is LOCAL
         word = f"itp-{policy.value}" if itp else policy.value
@@ -348,7 +387,7 @@ def of_protocols(protocol: Protocol, family: Family) -> Iterator[EveryNodeCheck]
             subject=subject,
             expected=said.expected,
             fails_if=said.fails_if,
-            asked=ASKED,
+            asked=ASKED_LINK if requires is Requires.ONE_NODE else ASKED,
             features=needs(*others, client=None if entrance in INSIDE else client, family=family, balancer=balancer),
             differences=_differences(subject),
         )
@@ -365,6 +404,8 @@ def _differences(subject: EveryNode) -> tuple[KnownDifference, ...]:
 def of_families(family: Family) -> Iterator[EveryNodeCheck]:
     """Yield the checks of health checks and addresses."""
     for (entrance, requires), said in OF_FAMILIES.items():
+        if entrance in FROM_LINK_LOCAL and family is Family.IPV4:
+            continue  # hosts have no such address beside another one
         made = EveryNodeCheck(
             id=f"nodes.{entrance.value}.{family.value}.{requires.value}".lower(),
             requirement=said.sentence,
@@ -377,7 +418,9 @@ def of_families(family: Family) -> Iterator[EveryNodeCheck]:
             asked="20 requests to each node" if entrance is not Entrance.ADDRESSES else "the Node objects",
             features=needs(client=OUTSIDE, family=family),
         )
-        if entrance is Entrance.PROXY:
+        if entrance in FROM_LINK_LOCAL:
+            made = replace(made, features=made.features | {LINK_LOCAL})
+        if FROM_LINK_LOCAL.get(entrance, entrance) is Entrance.PROXY:
             made = replace(made, features=made.features | {KUBE_PROXY})
         if entrance is Entrance.ADDRESSES:
             made = replace(made, features=frozenset({f"nodes.{family.value.lower()}"}))

@@ -10,7 +10,9 @@ from functools import cache
 from esipp.checks.check import Feature, Status
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
 from esipp.checks.model import Balancer, Family
+from esipp.checks.observation import Outcome
 from esipp.checks.stream import StreamKind
+from esipp.judging.link_owners import LinkAnswer
 from esipp.judging.promise import Checking
 from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
 from esipp.judging.topology import parse_address
@@ -198,7 +200,25 @@ def world(down: float = DOWN) -> ContinuityEvidence:
         since=SINCE,
         addresses={node: frozenset({parse_address(own)}) for node, own in ADDRESS.items()},
         sent={(way, FAMILY, kind.name): sent(way, kind) for way, kind in asked},
+        owners={(way, FAMILY): owned() for way in WAYS if way.by == Balancer.DEFAULT.value},
+        own_links={node: (link_answer(1.0, node),) * 5 for node in ADDRESS},
     )
+
+
+def link_answer(at: float, *nodes: str) -> LinkAnswer:
+    """These nodes answer on the client's link."""
+    return LinkAnswer(at, Outcome.ANSWERED if nodes else Outcome.TIMEOUT, tuple(f"link of {node}" for node in nodes))
+
+
+def owned() -> list[LinkAnswer]:
+    """Node ``a`` has the VIP all the time."""
+    return [link_answer(at, "a") for _, at in times(0.3)]
+
+
+def owned_by(seen: ContinuityEvidence, slug: str, since: float, until: float, *nodes: str) -> ContinuityEvidence:
+    """The same, where these nodes have the VIP for a while."""
+    told = [link_answer(each.at, *nodes) if since <= each.at < until else each for each in seen.owners[key(slug)]]
+    return replace(seen, owners={**seen.owners, key(slug): told})
 
 
 def sent(way: Way, kind: StreamKind) -> Stream:

@@ -7,6 +7,7 @@ from esipp.checks.check import Feature
 from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Verdict
 from esipp.checks.timing import GIVES_UP
+from esipp.judging.link_owners import LinkAnswer
 from esipp.judging.promise import Bound
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
@@ -21,7 +22,7 @@ from esipp.scenarios.every_node.evidence import (
     vip_service,
 )
 from esipp.scenarios.every_node.objects import endpoints, homes, some_of
-from esipp.scenarios.every_node.subject import Entrance
+from esipp.scenarios.every_node.subject import QUESTIONS, Entrance
 from esipp.testbed.objects import Ground
 from suites.nodes.checks import CHECKS as ALL_CHECKS
 from tests.unit.verdicts import judge_with
@@ -39,6 +40,12 @@ def ground(nodes: int) -> Ground:
     names = [f"node-{number}" for number in range(1, nodes + 1)]
     roles = dict(zip(ROLES, [*names[:3], names[-1]][:3], strict=False))
     return Ground("r1", "image", {}, roles, FEATURES, sampled=tuple(names))
+
+
+def of_link(*nodes: str) -> LinkAnswer:
+    """These nodes answer on the client's link."""
+    links = tuple(f"02:00:00:00:00:{node.rpartition('-')[2]:>02}" for node in nodes)
+    return LinkAnswer(1.0, Outcome.ANSWERED if nodes else Outcome.TIMEOUT, links)
 
 
 def answered(pod: str, node: str, classes: tuple[AddressClass, ...] = CLIENT, count: int = 20) -> Answer:
@@ -65,6 +72,8 @@ def seen(nodes: int = 5) -> EveryNodeEvidence:
         endpoints=own,
         some=tuple(pod for pod, node in own.items() if node in some),
         gives_up=dict.fromkeys((HEALTH, PROXY), Bound(GIVES_UP, "the default")),
+        has_vip=dict.fromkeys(("192.0.2.10", "192.0.2.11"), (of_link("node-1"),) * QUESTIONS),
+        has_own={node: (of_link(node),) * QUESTIONS for node in of.sampled},
     )
     return replace(known, dialled=tuple(replace(row, first=_first(row)) for row in _dialled(known)))
 
@@ -129,6 +138,11 @@ def _dialled(known: EveryNodeEvidence) -> Iterator[Dialled]:
             status = "200" if known.endpoints_on(node, HEALTH) else "503"
             row = replace(row, service=HEALTH, entrance=Entrance.HEALTH)
             yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail=status, took=(SOON,) * 20),))
+            if family is Family.IPV6:
+                row = replace(row, entrance=Entrance.LINK_LOCAL_HEALTH)
+                yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail=status),))
+                row = replace(row, service=PROXY, entrance=Entrance.LINK_LOCAL_PROXY, port=10256)
+                yield replace(row, answers=(Answer(Outcome.ANSWERED, 20, detail="200"),))
 
 
 def changed(

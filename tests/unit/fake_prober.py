@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 def say(**message: object) -> None:

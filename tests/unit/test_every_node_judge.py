@@ -9,6 +9,7 @@ from esipp.checks.check import Status
 from esipp.checks.model import Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Tracked, Witness
 from esipp.judging.frame import OVERLOADED, run_queue
+from esipp.judging.link_owners import LinkAnswer
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,
@@ -23,7 +24,7 @@ from esipp.scenarios.every_node.evidence import (
 )
 from esipp.scenarios.every_node.sections import asked
 from esipp.scenarios.every_node.subject import Entrance
-from tests.unit.every_node_world import NODE, SILENCE, SOON, answered, changed, seen, verdicts
+from tests.unit.every_node_world import NODE, SILENCE, SOON, answered, changed, of_link, seen, verdicts
 
 FINE = {Status.PASS, Status.RECORDED}
 FIFTH = "node-5"
@@ -525,3 +526,92 @@ def test_captures_that_lost_packets_witness_nothing() -> None:
     assert {said.status for said in found.values()} <= FINE
     said = found["nodes.nodeport.local.udp.ipv4.silent"]
     assert said.witnesses == "echo server only: the kernel of node-5 lost 3 packets"
+
+
+LINK_LOCAL = ("nodes.link-local-health.ipv6.as-globally", "nodes.link-local-proxy-health.ipv6.as-globally")
+
+
+@pytest.mark.parametrize("entrance", [Entrance.LINK_LOCAL_HEALTH, Entrance.LINK_LOCAL_PROXY])
+def test_a_node_that_does_not_answer_health_checks_from_link_local_addresses_is_named(entrance: Entrance) -> None:
+    at_the_fifth = changed(
+        seen(), lambda row: (row.entrance, row.node) == (entrance, FIFTH), lambda row: (replace(SILENCE, count=20),)
+    )
+    (check,) = (each for each in LINK_LOCAL if each.split(".")[1] == entrance)
+    assert red(at_the_fifth) == {check: "1 of 5 targets differ: node-5 (10.0.0.5): no answer x20"}
+
+
+def test_a_node_that_answers_link_local_addresses_something_else_is_reported() -> None:
+    other = changed(
+        seen(),
+        lambda row: (row.entrance, row.node) == (Entrance.LINK_LOCAL_HEALTH, FIFTH),
+        lambda row: (Answer(Outcome.ANSWERED, 20, detail="200"),),
+    )
+    assert set(red(other)) == {LINK_LOCAL[0]}
+
+
+def test_what_no_node_answers_globally_leaves_the_link_local_address_undecided() -> None:
+    silent = changed(
+        seen(),
+        lambda row: row.service == PROXY and row.family is Family.IPV6,
+        lambda row: (replace(SILENCE, count=20),),
+    )
+    found = verdicts(silent)[LINK_LOCAL[1]]
+    assert (found.status, "from its global address" in found.reason) == (Status.INCONCLUSIVE, True)
+
+
+VIP = "192.0.2.10"
+ONE_NODE = {
+    f"nodes.vip.{policy}.tcp.{family}.one-node" for policy in ("cluster", "local") for family in ("ipv4", "ipv6")
+}
+
+
+def asked_link(*told: LinkAnswer) -> EveryNodeEvidence:
+    known = seen()
+    return replace(known, has_vip={**known.has_vip, VIP: told})
+
+
+def test_a_second_node_that_answers_for_a_vip_is_named() -> None:
+    found = red(asked_link(*[of_link("node-1")] * 9, of_link("node-2", "node-1")))
+    assert set(found) == ONE_NODE
+    assert all(
+        "several nodes answer for one VIP: node-1 and node-2 for 192.0.2.10, 1 of" in each for each in found.values()
+    )
+
+
+def test_a_machine_that_is_no_node_and_answers_for_a_vip_is_named_by_its_link_address() -> None:
+    found = red(asked_link(*[of_link("node-1", "machine-99")] * 10))
+    assert all("02:00:00:00:00:99" in each for each in found.values())
+    assert set(found) == ONE_NODE
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [of_link("node-1")] * 5 + [of_link("node-2")] * 5,
+        [of_link("node-1", "node-1")] * 10,
+        [of_link("node-1")] * 9 + [of_link()],
+    ],
+    ids=["it moved", "the same node twice", "one question without an answer"],
+)
+def test_one_node_at_a_time_is_right(told: list[LinkAnswer]) -> None:
+    assert red(asked_link(*told)) == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "reason"),
+    [
+        ([of_link()] * 10, Status.INCONCLUSIVE, "nobody on the client's link answers for 192.0.2.10"),
+        ([of_link("node-1")], Status.INCONCLUSIVE, "questions were asked"),
+        ([LinkAnswer(1.0, Outcome.ERROR, (), "EPERM")] * 10, Status.ERROR, "the prober failed: EPERM"),
+    ],
+    ids=["nobody", "too few", "ours"],
+)
+def test_who_has_a_vip_may_be_unknown(told: list[LinkAnswer], status: Status, reason: str) -> None:
+    found = verdicts(asked_link(*told))
+    assert {found[name].status for name in ONE_NODE} == {status}
+    assert all(reason in found[name].reason for name in ONE_NODE)
+
+
+def test_silence_proves_nothing_where_no_node_answers_for_its_own_address() -> None:
+    found = verdicts(replace(seen(), has_own={}))
+    assert {found[name].status for name in ONE_NODE} == {Status.INCONCLUSIVE}

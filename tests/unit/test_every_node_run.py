@@ -11,19 +11,21 @@ from typing import Any
 import pytest
 
 from esipp.base.json import Json
-from esipp.checks.check import Feature, Status
+from esipp.checks.check import LINK_LOCAL, Feature, Status, on_link
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.observation import Irregular, Observation, Outcome, Tracked, Witness
 from esipp.checks.required_features import PACKETS
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.loadbalancers.detection import NOTHING_FOUND
-from esipp.probing.jobs import Job
+from esipp.probing.jobs import NOT_ON_LINK, Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import PROXY_PORT, SAMPLED, SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import (
+    QUESTIONS,
     Entrance,
     EveryNodeCheck,
+    Requires,
     external_ips,
     other_addresses,
     several_announced,
@@ -58,8 +60,8 @@ GROUND = Ground("r1", "image", NODES, ROLES, FEATURES, sampled=NAMES)
 class Wire:
     """Connections as kube-proxy makes them: to all endpoints, rewritten under Cluster."""
 
-    def __init__(self, services: dict[str, Json], client: str, silent: str) -> None:
-        self.services, self.client, self.silent = services, client, silent
+    def __init__(self, services: dict[str, Json], client: str, silent: str, behind: bool = False) -> None:
+        self.services, self.client, self.silent, self.behind = services, client, silent, behind
         self.jobs: list[Job] = []
 
     def submit(self, job: Job) -> "Future[list[Observation]]":
@@ -72,12 +74,24 @@ class Wire:
 
     def ask(self, job: Job) -> "Future[list[Json]]":
         self.jobs.append(job)
+        if job.protocol == "who-has" or (job.link_local and self.behind):
+            return self.ask_link(job)
         here = next(name for name, each in NODES.items() if job.host in each.internal.values())
         serves = job.port == 10256 or here in some_of(homes(GROUND))
         made: Future[list[Json]] = Future()
         response = {"status": 200 if serves else 503}
         made.set_result([{"outcome": "answered", "brief": True, "count": job.count, "response": response,
                           "moments": [(1.0, 1.25)] * job.count}])  # fmt: skip
+        return made
+
+    def ask_link(self, job: Job) -> "Future[list[Json]]":
+        made: Future[list[Json]] = Future()
+        link = next((f"link of {name}" for name, each in NODES.items() if job.host in each.internal.values()), "a's")
+        line: Json = {"outcome": "answered", "started": 1.0, "links": [link]}
+        if self.behind:
+            line = {"outcome": "unreachable", "detail": NOT_ON_LINK, "started": 1.0, "links": []}
+        one_by_one = job.protocol == "who-has"
+        made.set_result([line] * job.count if one_by_one else [{**line, "brief": True, "count": job.count}])
         return made
 
     def dial(self, job: Job) -> list[Observation]:
@@ -140,10 +154,14 @@ def surveyed() -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
 
 
 def survey(
-    checks: Sequence[EveryNodeCheck] = CHECKS, silent: str = "", wire: type[Wire] = Wire, **more: Any
+    checks: Sequence[EveryNodeCheck] = CHECKS,
+    silent: str = "",
+    wire: type[Wire] = Wire,
+    behind: bool = False,
+    **more: Any,
 ) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     there = services()
-    probers = {name: wire(there, name, silent) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
+    probers = {name: wire(there, name, silent, behind) for name in (OUTSIDE.name, OUTSIDE_ROUTED.name, *NAMES)}
     testbed = SimpleNamespace(
         **{
             "sampled": NAMES,
@@ -206,7 +224,8 @@ def test_what_is_asked_elsewhere_dials_no_internal_ip(entrance: Entrance) -> Non
     own = [check for check in CHECKS if check.subject.entrance is entrance]
     seen, outside, features = survey(own)
     assert {row.entrance for row in seen.dialled} == {entrance}
-    assert not {job.host for job in outside.jobs} & {each for node in NODES.values() for each in node.internal.values()}
+    dialled = {job.host for job in outside.jobs if job.protocol != "who-has"}
+    assert not dialled & {each for node in NODES.values() for each in node.internal.values()}
     assert bool(outside.jobs) is (entrance in (Entrance.VIP, Entrance.EXTERNAL_IP))
     clients = objects(list(own), GROUND).clients
     assert (OUTSIDE in clients) is bool(outside.jobs)
@@ -385,7 +404,7 @@ def test_what_single_connections_do_not_show_is_recorded_at_every_target() -> No
 
 def test_source_ports_are_of_the_whole_range_for_each_client_from_another_one_on() -> None:
     _, outside, _ = surveyed()
-    asked = [job for job in outside.jobs if job.protocol != "get"]
+    asked = [job for job in outside.jobs if job.protocol not in ("get", "who-has")]
     assert all(job.linger and job.wide is not None for job in asked)
     assert len({job.wide for job in asked}) == 1
     assert not any(job.on_a_node for job in asked)
@@ -412,3 +431,36 @@ def test_on_clusters_of_any_size_there_are_five_endpoints_and_a_node_without_one
 
 def test_addresses_by_family_are_those_of_the_service() -> None:
     assert by_family(services()[CLUSTER]["spec"]["clusterIPs"])[Family.IPV6].startswith("fd96::")
+
+
+def test_the_link_is_asked_who_has_every_vip_and_every_address_of_a_node() -> None:
+    seen, wire, features = surveyed()
+    asked = {job.host for job in wire.jobs if job.protocol == "who-has"}
+    vips = {row.address for row in seen.dialled if row.entrance is Entrance.VIP and row.protocol is Protocol.TCP}
+    assert asked >= vips
+    assert asked >= {each for node in NODES.values() for each in node.internal.values()}
+    assert {len(told) for told in seen.has_vip.values()} == {QUESTIONS}
+    assert {name: {each.links for each in told} for name, told in seen.has_own.items()} == {
+        name: {(f"link of {name}",)} for name in NAMES
+    }
+    assert features[on_link("IPv4")].present
+    assert features[LINK_LOCAL].present
+
+
+def test_health_checks_are_asked_for_from_the_link_local_address_and_the_global_one() -> None:
+    own = [check for check in CHECKS if check.subject.entrance is Entrance.LINK_LOCAL_HEALTH]
+    seen, wire, _ = survey(own)
+    found = {(row.entrance, row.node) for row in seen.dialled if row.service == HEALTH}
+    assert found == {(each, name) for each in (Entrance.HEALTH, Entrance.LINK_LOCAL_HEALTH) for name in NAMES}
+    assert {job.link_local for job in wire.jobs if job.protocol == "get"} == {True, False}
+
+
+def test_a_client_behind_a_gateway_lacks_what_only_neighbours_can_be_asked() -> None:
+    own = [
+        check for check in CHECKS
+        if check.subject.entrance is Entrance.LINK_LOCAL_HEALTH or check.subject.requires is Requires.ONE_NODE
+    ]  # fmt: skip
+    seen, _, features = survey(own, behind=True)
+    assert not features[LINK_LOCAL].present
+    assert not features[on_link("IPv4")].present
+    assert {judge_with(check, seen, features, {}).status for check in own} == {Status.UNSUPPORTED}

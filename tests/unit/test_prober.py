@@ -20,10 +20,11 @@ from esipp.base.errors import HarnessError
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Claim, Client, Family, Port, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome
+from esipp.judging.link_owners import LinkAnswer
 from esipp.ledger.codec import read_record, record_of
 from esipp.probing import prober as module
 from esipp.probing import vantages
-from esipp.probing.jobs import CLAIMED, Job, job_on, read_result
+from esipp.probing.jobs import ANSWERED_WITHIN, CLAIMED, Job, job_on, read_result, read_who_has, who_has
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id
 
@@ -541,3 +542,14 @@ def test_many_threads_share_a_prober() -> None:
             thread.join()
         assert left(made) == 0
     assert counts == [7] * 80
+
+
+def test_a_question_to_the_link_and_a_probe_from_the_link_local_address() -> None:
+    asked = order(who_has("192.0.2.9", 3, 0.2))
+    assert asked == {
+        "id": "7", "protocol": "who-has", "host": "192.0.2.9", "count": 3, "spacing": 0.2, "timeout": ANSWERED_WITHIN,
+    }  # fmt: skip
+    from_there = order(Job("x", "get", "2001:db8::1", 10256, 1, 1.0, link_local=True))
+    assert from_there["source_address"] == "link-local"
+    told = read_who_has({"started": 3.5, "outcome": "answered", "links": ["02:00:00:00:00:01"], "detail": None})
+    assert told == LinkAnswer(3.5, Outcome.ANSWERED, ("02:00:00:00:00:01",))

@@ -9,19 +9,22 @@ from esipp.checks.check import (
     HEALTH_VIEW,
     HOST_NETWORK,
     KUBERNETES,
+    LINK_LOCAL,
     LONG,
     NAT,
+    ONE_NODE,
     ROUTED,
     WITHOUT_NODE_PORTS,
     Check,
     Feature,
+    on_link,
 )
 from esipp.checks.model import Balancer, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.versions import asked_version, version_features
 from esipp.judging.topology import Node, cast_roles, with_control_plane
 from esipp.ledger.run import DEFAULT_NODES
-from esipp.loadbalancers.capabilities import features_of, node_ports_feature
+from esipp.loadbalancers.capabilities import features_of, node_ports_feature, one_node_feature
 from esipp.loadbalancers.provider_annotations import header_features, headers_of
 from esipp.loadbalancers.views import NO_TOOL, cloud_of
 from esipp.preflight.outside_clients import ONLY_KIND
@@ -144,6 +147,9 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found["nodes.four"] = Feature(number > 3, f"{counted(number, 'node')} can run our pods")
     found |= header_features(profile, headers_of(profile))
     found[WITHOUT_NODE_PORTS] = node_ports_feature([profile])
+    found[ONE_NODE] = one_node_feature([profile])
+    beside = "assumes that a client outside is on the nodes' link" if own_kind else "clients outside are seldom on it"
+    found[LINK_LOCAL] = Feature(own_kind, beside)
     cloud = cloud_of(profile)
     assumed = "assumes that its cloud's command-line tool is on PATH and logged in" if cloud else NO_TOOL
     found[HEALTH_VIEW] = Feature(bool(cloud), assumed)
@@ -160,6 +166,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
             found[f"{name}.{family.value.lower()}"] = Feature(False, "nodes usually have one address per family")
         several = f"load-balancer.several-addresses.{family.value.lower()}"
         found[several] = Feature(False, "load balancers usually announce one address per family")
+        found[on_link(family)] = Feature(own_kind, beside)
         found[f"nodes.{family.value.lower()}"] = Feature(family in families, of_families)
     said = "--allow-disruptive" if asked.disruptive else "only with --allow-disruptive"
     found["disruptive"] = Feature(asked.disruptive, said, ours=True)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family, Role
+from esipp.judging.link_owners import LinkAnswer
 from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
 from esipp.judging.topology import IPAddress
@@ -144,6 +145,8 @@ class ContinuityEvidence:
         held: every known address of a node, a pod or a client; none of them is a load balancer's.
         links: the link addresses of VIPs, in order of time; nothing of a VIP that is not on the client's own link.
         counted_until: until when what pods counted is known, if ``uncounted`` says why it is not known later.
+        owners: who answered on the client's link that it has the VIP, by way and family, in order of time; empty if
+            no check is about that. ``own_links``: the same for addresses of the nodes, by node.
         spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
 
@@ -177,6 +180,8 @@ class ContinuityEvidence:
     uncounted: str = ""
     links: Mapping[Asked, Sequence[LinkChange]] = field(default_factory=dict)
     fails_over: Bound | None = None
+    owners: Mapping[Asked, Sequence[LinkAnswer]] = field(default_factory=dict)
+    own_links: Mapping[str, Sequence[LinkAnswer]] = field(default_factory=dict)
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

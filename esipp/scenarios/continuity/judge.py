@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 from esipp.checks.check import Level, Status
 from esipp.checks.continuity import (
     MOVED,
     NODEPORT,
+    ONE_NODE_WITHIN,
     PROXIES,
     UNREWRITTEN,
     UNTRANSLATED,
@@ -24,6 +26,7 @@ from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Held, hold, 
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.ingress import strangers
+from esipp.judging.link_owners import decide_one_node, decide_one_node_again, nodes_by_link
 from esipp.judging.promise import Bound
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
@@ -105,6 +108,7 @@ class Judge:
             What.GAP: self._gap,
             What.LOSSES: self._losses,
             What.FAIL_OVER: self._fail_over,
+            What.ONE_NODE: self._one_node,
             What.SOURCE: self._source,
             What.PROMPT: self._prompt,
             What.PLACE: self._place,
@@ -355,6 +359,20 @@ class Judge:
             return Decision(Status.PASS, check.expected, said, tally={"kept": 1})
         reason = f"no request was answered for {seconds:.1f} s, {self.when(check.subject.phase, since)}"
         return Decision(Status.FAIL, check.expected, said, reason, evidence="lost", tally={"broken": 1}, late=True)
+
+    def _one_node(self, check: ContinuityCheck) -> Decision:
+        """Whether one node at a time answers on the client's link that it has the VIP."""
+        told = self.seen.owners.get((check.subject.way, check.subject.family), ())
+        nodes = nodes_by_link(self.seen.own_links)
+        if check.subject.phase is Phase.QUIET:
+            first = min((each.began for each in self.seen.windows), default=inf)  # later, speakers may still follow it
+            quiet = [each for each in told if self.seen.since <= each.at < first]
+            return decide_one_node(check, {"the VIP": quiet}, nodes)
+        window = self._window(check)
+        over = window.until if window.ended is None else window.ended
+        following = min((each.began for each in self.seen.windows if each.began >= window.until), default=inf)
+        later = [each for each in told if over <= each.at < following]
+        return decide_one_node_again(check, later, nodes, over, ONE_NODE_WITHIN)
 
     def _outage(self, samples: Sequence[Sample], window: Window) -> tuple[float, float]:
         """When the longest time without any answer began while a node was cut off, and its seconds."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
 from esipp.checks.check import Check, is_about
-from esipp.checks.continuity import Continuity, Event, Phase, Way
+from esipp.checks.continuity import Continuity, Event, Phase, Way, What
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, ServiceType, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL
@@ -117,6 +117,12 @@ def asked_streams(checks: Iterable[Check]) -> dict[Way, list[StreamKind]]:
     return {way: list(streams) for way, streams in sorted(found.items())}
 
 
+def asking_link(checks: Iterable[Check]) -> frozenset[Family]:
+    """The families of VIPs for which checks ask who has them."""
+    subjects = [check.subject for check in checks if is_about(check, Continuity)]
+    return frozenset(each.family for each in subjects if each.what is What.ONE_NODE)
+
+
 def protocols_of(streams: Mapping[Way, Iterable[StreamKind]]) -> list[tuple[Way, Protocol]]:
     """The ways and protocols of these streams that need a Service beside that of TCP."""
     found = ((way, stream.protocol) for way, asked in streams.items() for stream in asked)
@@ -143,5 +149,5 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     services = tuple(service(way, ground.run, protocol) for way, protocol in made)
     if ways and not any(way.local and way.balancer for way in ways):
         services += (health_service(ground.run),)
-    raw = frozenset({OUTSIDE.name} if any(protocol is Protocol.SCTP for _, protocol in made) else ())
-    return Objects((), services, announced, frozenset({OUTSIDE}), raw=raw)
+    raw = any(protocol is Protocol.SCTP for _, protocol in made) or bool(asking_link(checks))
+    return Objects((), services, announced, frozenset({OUTSIDE}), raw=frozenset({OUTSIDE.name} if raw else ()))

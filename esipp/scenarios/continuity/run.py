@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass, field
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import LEAST, Reading
+from esipp.checks.check import Feature, on_link
 from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.checks.stream import StreamKind
@@ -18,6 +19,7 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
+from esipp.judging.link_owners import off_link
 from esipp.judging.promise import Bound, fail_over_of, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.timeline.streams import Steer
@@ -31,7 +33,7 @@ from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.actions import MOST_HELD, Acts, Gates, Notes
 from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Places, Window
 from esipp.scenarios.continuity.judge import Judge
-from esipp.scenarios.continuity.objects import asked_streams, events_of, families_of, ways_of
+from esipp.scenarios.continuity.objects import asked_streams, asking_link, events_of, families_of, ways_of
 from esipp.scenarios.continuity.traffic import PACE, Streams, Targets
 from esipp.scenarios.events import Following, control_targets
 from esipp.scenarios.reference_reports import ReferenceReports
@@ -70,6 +72,7 @@ class Gathering:
         fails_over: the promised time within which another node has the VIP of one that is gone.
         timed: records when an event was.
         so_far: the evidence so far.
+        links: the families of VIPs for which the client asks its link who has them.
     """
 
     testbed: Testbed
@@ -90,6 +93,7 @@ class Gathering:
     timed: Callable[[Event], AbstractContextManager[object]] = contextlib.nullcontext
     so_far: Callable[[], ContinuityEvidence] = ContinuityEvidence
     sent: Mapping[Way, Sequence[StreamKind]] = field(default_factory=dict)
+    links: frozenset[Family] = frozenset()
     _windows: list[Window] = field(default_factory=list)
     _since: float = 0.0
     _counted: dict[str, float] = field(default_factory=dict)
@@ -101,6 +105,7 @@ class Gathering:
 
     def __post_init__(self) -> None:
         self._settling = Following(self.stop, later=LEAST, forgives=True)
+        self._owning = Following(self.stop, later=LEAST, forgives=True)
 
     def run(self) -> ContinuityEvidence:
         """Have everything done.
@@ -150,6 +155,7 @@ class Gathering:
                 obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
                 PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._held(watching),
                 *min(self._uncounted.values(), default=(0.0, "")), links=streams.links, fails_over=self.fails_over,
+                owners=streams.owners, own_links=streams.own_links,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -219,6 +225,7 @@ class Gathering:
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         if held.held:
             self.stop.converge(lambda: self._heard(acts), self.timeouts.streams_heard)
+            self._owning.wait(acts.streams.shared, self.timeouts.vips_at_one_node, time.monotonic())
         acts.streams.renew()
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
@@ -333,7 +340,8 @@ class Gathering:
             for way, family in keys
             for kind in self.sent.get(way, ())
         }
-        return Targets(ways, health, control, others, sent)
+        own = {(name, f): host for name, node in nodes.items() for f, host in node.internal.items() if f in self.links}
+        return Targets(ways, health, control, others, sent, own)
 
     def _port(self, way: Way, protocol: Protocol) -> int:
         """The port at which a way takes a protocol."""
@@ -395,6 +403,7 @@ def observe(context: Context) -> ContinuityEvidence:
         ).bound,
         fails_over=fail_over_of(findings.balancer.profiles, sure=findings.balancer.named),
         timed=lambda event: run.event("continuity", planned[event.phase.value]), sent=asked_streams(checks),
+        links=asking_link(checks),
     )  # fmt: skip
     context.gathered = lambda: gathering.so_far()
     with run.phase("continuity", ", ".join(event.phase.value for event in events)):
@@ -406,4 +415,15 @@ def observe(context: Context) -> ContinuityEvidence:
             judge = Judge(
                 ContinuityEvidence(trouble=f"A request to the API server failed while traffic flowed: {broken}")
             )
+    tell_off_link(context, judge.seen)
     return judge.seen
+
+
+def tell_off_link(context: Context, seen: ContinuityEvidence) -> None:
+    """Say that VIPs are on no link of the client, which only their questions can find."""
+    for family in Family:
+        asked = [each for (_, of), told in seen.owners.items() if of is family for each in told]
+        if off_link(asked):
+            feature = Feature(False, f"{OUTSIDE.name} reaches the {family} VIPs through a gateway, not on their link")
+            context.findings.features[on_link(family)] = feature
+            context.run.feature(on_link(family), feature)

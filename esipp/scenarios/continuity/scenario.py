@@ -1,7 +1,7 @@
 """Registration of the continuity scenario."""
 
 from esipp.checks.catalog import events_of
-from esipp.checks.continuity import Continuity, ContinuityCheck, Phase
+from esipp.checks.continuity import Continuity, ContinuityCheck, Phase, What
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
@@ -22,9 +22,13 @@ def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> s
     if is_younger and seen.windows and seen.window(subject.phase) is None:
         return f"the event {subject.phase.value} did not take place"
     asked = (subject.way, subject.family)
+    of_link = subject.what is What.ONE_NODE
     sent = (*asked, subject.stream.name) in seen.sent if subject.stream else asked in seen.streams
+    sent = asked in seen.owners if of_link else sent
     if then.asked(check) or sent or asked in seen.obstacles or seen.trouble:
         return ""
+    if of_link:
+        return f"nobody was asked who has the VIP of {asked[0].slug} over {asked[1]}"
     return f"no {subject.stream.name if subject.stream else 'request'} was sent through {asked[0].slug} over {asked[1]}"
 
 

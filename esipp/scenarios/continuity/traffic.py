@@ -5,15 +5,16 @@ controls.
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from esipp.base.clock import Clock
 from esipp.checks.continuity import Way
 from esipp.checks.model import Balancer, Family, Protocol
 from esipp.checks.stream import TIMEOUT, Reuse, StreamKind
+from esipp.judging.link_owners import LinkAnswer, nodes_by_link, owners
 from esipp.judging.timeline.losses import is_late
 from esipp.judging.timeline.streams import PATIENCE, SLICE_GONE, Mark, Sample, Stream, read_request
-from esipp.probing.jobs import Job
+from esipp.probing.jobs import Job, read_who_has, who_has
 from esipp.probing.prober import Line, Prober
 from esipp.probing.traffic import ENDLESS, FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
 from esipp.scenarios.continuity.evidence import Asked, Exchange, LinkChange, Sent, moves
@@ -33,6 +34,9 @@ LASTING, LASTING_PACE = 3, Pace(0.3, TIMEOUT)
 CALM = 1.2
 """Seconds in which every request must have been answered in time for a way to be settled."""
 
+
+ASKED_EVERY, CONTROLS = 0.3, 5
+"""Seconds between two questions to the link who has a VIP; and how often it is asked who has an address of a node."""
 
 STILL = 3.0
 """Seconds for which a VIP must have stayed at its node for a way to be settled. After a node's return, two of MetalLB's
@@ -56,6 +60,7 @@ class Targets:
     """Where everything is: each way by family; health checks of nodes by family; the control by family.
 
     ``others`` are the control listeners of other nodes, by node and family; ``sent`` where all other streams go.
+    ``own`` are addresses of nodes in the families of which the link is asked who has the VIPs.
     """
 
     ways: Mapping[Asked, Target]
@@ -63,6 +68,7 @@ class Targets:
     control: Mapping[Family, Target]
     others: Mapping[tuple[str, Family], Target] = field(default_factory=dict)
     sent: Mapping[Stretch, Target] = field(default_factory=dict)
+    own: Mapping[tuple[str, Family], str] = field(default_factory=dict)
 
 
 class Streams:
@@ -73,6 +79,8 @@ class Streams:
         self.streams: dict[Asked, Stream] = {}
         self.lasting: dict[Asked, list[Exchange]] = {}
         self.links: dict[Asked, list[LinkChange]] = {}
+        self.owners: dict[Asked, list[LinkAnswer]] = {}
+        self.own_links: dict[str, list[LinkAnswer]] = {}
         self.health: dict[Family, dict[str, Stream]] = {}
         self.control: dict[Family, Stream] = {}
         self.others: dict[tuple[str, Family], Stream] = {}
@@ -104,6 +112,12 @@ class Streams:
             if way.by == Balancer.DEFAULT.value:
                 job = Job(f"{name} link", "neighbour", target.host, 0, ENDLESS, 0.0)
                 traffic.follow(job, self._take_link(self.links.setdefault((way, family), [])))
+                if any(family is of for _, of in self.targets.own):
+                    told = self.owners.setdefault((way, family), [])
+                    traffic.follow(who_has(target.host, ENDLESS, ASKED_EVERY), self._take_owner(told))
+        for (node, _), host in self.targets.own.items():
+            told = self.own_links.setdefault(node, [])
+            traffic.follow(who_has(host, CONTROLS, ASKED_EVERY), self._take_owner(told))
         for family, nodes in self.targets.health.items():
             self.health[family] = {
                 node: traffic.check_health(f"health check of {node} {family.value}", target, HEALTH_PACE)
@@ -235,6 +249,14 @@ class Streams:
                 found.append(self.streams[key].name)
         return found
 
+    def shared(self, now: float) -> list[str]:
+        """The names of the ways for whose VIP several nodes answered lately."""
+        nodes = nodes_by_link(self.own_links)
+        recent = {key: [each for each in tuple(told) if each.at > now - STILL] for key, told in self.owners.items()}
+        return [
+            self.streams[key].name for key, told in recent.items() if any(len(owners(each, nodes)) > 1 for each in told)
+        ]
+
     def latest(self, key: Asked) -> Sample | None:
         """The last answer on a way."""
         answered = (sample for sample in reversed(self.streams[key].samples) if sample.answered)
@@ -247,6 +269,15 @@ class Streams:
             lost = line.get("lost")
             number = (job, int(line.get("connection") or 0))
             kept.append(Exchange(number, read_request(line, ours), None if lost is None else ours(float(lost))))
+
+        return take
+
+    def _take_owner(self, kept: list[LinkAnswer]) -> Callable[[Line], None]:
+        ours = self._traffic.clock.ours
+
+        def take(line: Line) -> None:
+            told = read_who_has(line)
+            kept.append(replace(told, at=ours(told.at)))
 
         return take
 

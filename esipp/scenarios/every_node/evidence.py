@@ -8,6 +8,7 @@ from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Tracked, Witness
 from esipp.judging.controls import Counts
 from esipp.judging.frame import Interruptions
+from esipp.judging.link_owners import LinkAnswer
 from esipp.judging.promise import Bound
 from esipp.scenarios.every_node.subject import Entrance
 
@@ -160,6 +161,8 @@ class EveryNodeEvidence(Interruptions):
         tracked: what the nodes' connection tracking says of the connections, by the target's key.
         gives_up: after how long without an answer the load balancer gives up a health check, for ``HEALTH`` and
             ``PROXY``; empty in ledgers of older versions.
+        has_vip: who answered on the client's link that it has an announced address, by the address.
+        has_own: the same for the nodes' InternalIPs, by node.
     """
 
     nodes: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
@@ -173,6 +176,8 @@ class EveryNodeEvidence(Interruptions):
     blind: str = ""
     tracked: Mapping[str, Tracked] = field(default_factory=dict)
     gives_up: Mapping[str, Bound] = field(default_factory=dict)
+    has_vip: Mapping[str, tuple[LinkAnswer, ...]] = field(default_factory=dict)
+    has_own: Mapping[str, tuple[LinkAnswer, ...]] = field(default_factory=dict)
 
     def rows(self, service: str, entrance: Entrance, protocol: Protocol, family: Family) -> list[Dialled]:
         """The targets of a kind."""

@@ -12,12 +12,13 @@ from functools import cache
 
 from esipp.base.plural import counted
 from esipp.checks.check import Status
-from esipp.checks.model import AddressClass, Protocol, TrafficPolicy
+from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Tracked
 from esipp.checks.power import most_unseen, say_share
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.in_time import Timed, control_of, decide_in_time
+from esipp.judging.link_owners import decide_one_node, nodes_by_link
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import binomial_p, least_share, more_lost_p
 from esipp.judging.witnesses import NOTHING_TRACKED, contradicted, say_delivered, say_witnesses, untrue
@@ -37,6 +38,7 @@ from esipp.scenarios.every_node.evidence import (
 from esipp.scenarios.every_node.subject import (
     BALANCED,
     FELL_BACK,
+    FROM_LINK_LOCAL,
     FURTHER,
     INSIDE,
     UNEVEN_OVER_UDP,
@@ -319,8 +321,7 @@ def _every_address(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
 def _status(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """The health check of every node: of a Service, or kube-proxy's own."""
     of_proxy = check.subject.entrance is Entrance.PROXY
-    service = PROXY if of_proxy else HEALTH
-    rows = [row for row in seen.dialled if (row.service, row.family) == (service, check.subject.family)]
+    rows = _asked(seen, check.subject.entrance, check.subject.family)
     if of_proxy and rows and not any(row.answered for row in rows):
         why = "no node answers at this port: kube-proxy may serve its health check elsewhere (healthzBindAddress)"
         return undecided(check, why)
@@ -332,11 +333,40 @@ def _status(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     return _all(check, seen, rows, faults)
 
 
+def _asked(seen: EveryNodeEvidence, entrance: Entrance, family: Family) -> list[Dialled]:
+    """The health checks of nodes that a client asked for."""
+    return [row for row in seen.dialled if (row.entrance, row.family) == (entrance, family)]
+
+
+def _as_globally(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
+    """Every node answers a health check from the client's link-local address as from its global one."""
+    family, usual = check.subject.family, FROM_LINK_LOCAL[check.subject.entrance]
+    globally = {row.address: row for row in _asked(seen, usual, family) if row.answered}
+    rows = [row for row in _asked(seen, check.subject.entrance, family) if row.address in globally]
+    if not rows:
+        return undecided(check, "no node answers at this port when the client asks from its global address")
+
+    def faults(row: Dialled) -> Counter[str]:
+        right = {each.words for each in globally[row.address].answered}
+        return Counter({words: count for words, count in row.tally.items() if words not in right})
+
+    return _all(check, seen, rows, faults)
+
+
+def _one_node(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
+    """One node at a time answers on the client's link for each announced address of the Service."""
+    addresses = dict.fromkeys(row.address for row in _rows(check, seen))
+    if not addresses:
+        return undecided(check, _obstacle(check, seen) or "the Service has no VIP")
+    own = nodes_by_link(seen.has_own)
+    return decide_one_node(check, {each: seen.has_vip.get(each, ()) for each in addresses}, own)
+
+
 def _in_time(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     """How soon the health check of every node answered: of a Service, or kube-proxy's own."""
     service, family = PROXY if check.subject.entrance is Entrance.PROXY else HEALTH, check.subject.family
     ports: dict[str, Timed] = {}
-    for row in (each for each in seen.dialled if (each.service, each.family) == (service, family)):
+    for row in _asked(seen, check.subject.entrance, family):
         if failed := next((each for each in row.answers if each.outcome is Outcome.ERROR), None):
             return ours_failed(check, tallied(row.tally), f"the prober failed: {failed.detail}")
         ports[row.where] = Timed.of((each.outcome, each.took) for each in row.answers)
@@ -530,6 +560,8 @@ JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, EveryNodeEvidence], Decision
     Requires.UNSERVED: _unserved,
     Requires.EVERY_ADDRESS: _every_address,
     Requires.STATUS: _status,
+    Requires.AS_GLOBALLY: _as_globally,
+    Requires.ONE_NODE: _one_node,
     Requires.IN_TIME: _in_time,
     Requires.FAMILY: _family,
     Requires.EVERY_ENDPOINT: _every_endpoint,

@@ -7,7 +7,7 @@ from esipp.base.labels import RUN_LABEL, labels_of
 from esipp.checks.check import Check, checks_about
 from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, SOME, vip_service
-from esipp.scenarios.every_node.subject import BALANCED, INSIDE, Entrance, EveryNode
+from esipp.scenarios.every_node.subject import BALANCED, INSIDE, Entrance, EveryNode, Requires
 from esipp.scenarios.health.objects import local_service
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
@@ -49,7 +49,9 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
     subjects = [check.subject for check in checks_about(EveryNode, checks)]
     protocols = sorted({each.protocol for each in subjects if each.protocol})
     outside = frozenset(each.client for each in subjects if each.entrance not in (*INSIDE, Entrance.ADDRESSES))
-    if not protocols and not any(each.entrance is Entrance.HEALTH for each in subjects):
+    asking = frozenset(each.client.name for each in subjects if each.requires is Requires.ONE_NODE)
+    of_service = (Entrance.HEALTH, Entrance.LINK_LOCAL_HEALTH)
+    if not protocols and not any(each.entrance in of_service for each in subjects):
         return Objects(clients=outside)
     some = some_of(homes(ground))
     pods = []
@@ -70,7 +72,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
         name = vip_service(policy, protocol)
         services.append(_service(name, ground.run, ServiceType.LOAD_BALANCER, EVERY_LABEL, policy, [protocol]))
     announced = frozenset(vip_service(*each) for each in balanced)
-    return Objects(tuple(pods), tuple(services), announced, outside)
+    return Objects(tuple(pods), tuple(services), announced, outside, raw=asking)
 
 
 def _service(

@@ -14,15 +14,16 @@ from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks import health
-from esipp.checks.check import Feature
+from esipp.checks.check import LINK_LOCAL, Feature, on_link
 from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.profile import Target
+from esipp.judging.link_owners import off_link
 from esipp.judging.promise import probe_timeout_of
 from esipp.judging.reading import contradiction
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
 from esipp.packets.tracking import Reader, Tracking, reachable
-from esipp.probing.jobs import Job
+from esipp.probing.jobs import NOT_ON_LINK, Job, read_who_has, who_has
 from esipp.probing.prober import Prober
 from esipp.scenarios.context import Context, Unfinished, kept, spare
 from esipp.scenarios.every_node.evidence import (
@@ -41,9 +42,13 @@ from esipp.scenarios.every_node.evidence import (
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, some_of
 from esipp.scenarios.every_node.subject import (
     AT_NODES,
+    FROM_LINK_LOCAL,
     FURTHER,
+    HEALTH_CHECKS,
+    QUESTIONS,
     Entrance,
     EveryNode,
+    Requires,
     external_ips,
     other_addresses,
     several_announced,
@@ -84,6 +89,9 @@ SHARED = 200
 
 SHARING = (Entrance.NODE_PORT, Entrance.CLUSTER_IP)
 """Where shares are compared, in addition to VIPs."""
+
+ASKED_EVERY = 0.2
+"""Seconds between two questions who has an address."""
 
 PROXY_PORT = 10256
 """The port of kube-proxy's own health check, by default."""
@@ -224,11 +232,13 @@ class Survey:
                 yield from self._at_vips(protocol, family)
         for family in Family:
             own = {each.entrance for each in self.subjects if each.family is family}
-            for entrance, service in ((Entrance.HEALTH, HEALTH), (Entrance.PROXY, PROXY)):
+            own |= {FROM_LINK_LOCAL[entrance] for entrance in own if entrance in FROM_LINK_LOCAL}
+            for entrance in sorted(HEALTH_CHECKS):
+                service = PROXY if FROM_LINK_LOCAL.get(entrance, entrance) is Entrance.PROXY else HEALTH
                 port = PROXY_PORT if service == PROXY else self._health_port() if entrance in own else 0
                 for node, address in self._addresses(family) if entrance in own else ():
                     yield Dialled(service, entrance, Protocol.TCP, family, node, address, port, OUTSIDE.name)
-            if own & {Entrance.HEALTH, Entrance.PROXY} and (Protocol.TCP, family) not in at_nodes:
+            if own & HEALTH_CHECKS and (Protocol.TCP, family) not in at_nodes:
                 for node, address in self._addresses(family):
                     yield from self._listener(Entrance.NODE_PORT, Protocol.TCP, family, node, address)
 
@@ -318,7 +328,7 @@ class Survey:
 
     def _must_answer(self, seen: EveryNodeEvidence, row: Dialled) -> bool:
         """Whether a target must answer, so that it is waited for; other addresses and listeners need not."""
-        if row.entrance in (*FURTHER, Entrance.SERVICE_PORT) or row.service in (LISTENER, PROXY):
+        if row.entrance in (*FURTHER, *FROM_LINK_LOCAL, Entrance.SERVICE_PORT) or row.service in (LISTENER, PROXY):
             return False
         local = row.service in (LOCAL, SOME)
         return not local or bool(seen.endpoints_on(row.node, row.service))
@@ -384,12 +394,13 @@ class Survey:
         A target that must stay silent gets some with more patience, which may last longer.
         """
         run, clients, findings = self.context.run, self.context.clients, self.context.findings
-        followed = [row for row in rows if row.entrance not in (Entrance.HEALTH, Entrance.PROXY)]
+        followed = [row for row in rows if row.entrance not in HEALTH_CHECKS]
         pods = {Backends.POD: frozenset(self.own)}
 
         def limit(row: Dialled) -> float:
             return ANSWER_TIMEOUT if row in self.patient else JUDGED_TIMEOUT
 
+        asked = self._ask_link(rows)
         beside = ThreadPoolExecutor(1)
         self.silence = beside.submit(self._dial, silent, lambda _: WAITS, lambda _: WAIT_TIMEOUT, set(), brief=False)
         beside.shutdown(wait=False)
@@ -402,8 +413,26 @@ class Survey:
             tables = reader.end()  # at once, as kernels forget
         elsewhere = {row: each for row, each in made.items() if row.entrance is not Entrance.LOOPBACK}
         seen.tracked = Tracking(tables).testify(_observations(elsewhere))  # flows to 127.0.0.1 look alike on all nodes
+        patience = self.context.timeouts.job_ends
+        told = {
+            address: tuple(read_who_has(line) for line in self.stop.result(each, patience))
+            for address, each in asked.items()
+        }
+        vips = {row.address for row in rows if row.entrance is Entrance.VIP}
+        seen.has_vip = {address: each for address, each in told.items() if address in vips}
+        for family in Family:
+            for node, own in self._addresses(family):
+                seen.has_own = {**seen.has_own, node: (*seen.has_own.get(node, ()), *told.get(own, ()))}
         seen.witnesses, seen.blind = follow(run, watch, _observations(first))
         return made
+
+    def _ask_link(self, rows: Iterable[Dialled]) -> "dict[str, Future[list[Json]]]":
+        """Ask the client's link who has the VIPs, and the nodes' own addresses, if checks are about that."""
+        families = {each.family for each in self.subjects if each.requires is Requires.ONE_NODE}
+        asked = {row.address for row in rows if row.entrance is Entrance.VIP and row.family in families}
+        asked |= {address for family in families for _, address in self._addresses(family)}
+        prober = self.context.clients.probers.get(OUTSIDE.name)
+        return {each: prober.ask(who_has(each, QUESTIONS, ASKED_EVERY)) for each in sorted(asked)} if prober else {}
 
     def _dial(
         self,
@@ -444,11 +473,11 @@ class Survey:
                 gate.shutdown(wait=False, cancel_futures=True)
 
     def _job(self, row: Dialled, count: int, timeout: float) -> Job:
-        asks = row.entrance in (Entrance.HEALTH, Entrance.PROXY)
+        asks = row.entrance in HEALTH_CHECKS
         protocol = "get" if asks else row.protocol.value.lower()
         made = Job(row.key, protocol, row.address, row.port, count, timeout)
         if asks:
-            return replace(made, url=HEALTHY)
+            return replace(made, url=HEALTHY, link_local=row.entrance in FROM_LINK_LOCAL)
         first_port = zlib.crc32(f"{self.context.run.settings.seed} {row.client}".encode())
         return replace(made, wide=first_port, on_a_node=not row.from_outside, linger=LINGER)
 
@@ -525,6 +554,10 @@ class Survey:
                 none = f"{clients} reaches no listener at {unreached}" if rows else none
                 self._feature(name, bool(reached), ", ".join(reached) or none)
             vips = [row for row in own if row.entrance is Entrance.VIP]
+            asked = [each for row in vips for each in seen.has_vip.get(row.address, ())]
+            if off_link(asked):
+                why = f"{OUTSIDE.name} reaches the {family} VIPs through a gateway, not on their link"
+                self._feature(on_link(family), False, why)
             several = {row.service: {each.address for each in vips if each.service == row.service} for row in vips}
             most = max(several.values(), key=len, default=set())
             self._feature(
@@ -532,6 +565,10 @@ class Survey:
                 len(most) > 1,
                 f"announced: {', '.join(sorted(most)) or 'no address'}",
             )
+
+        from_there = [row for row in seen.dialled if row.entrance in FROM_LINK_LOCAL]
+        if from_there and all(each.detail == NOT_ON_LINK for row in from_there for each in row.answers):
+            self._feature(LINK_LOCAL, False, f"{OUTSIDE.name} reaches the nodes through a gateway, not on their link")
 
     def _feature(self, name: str, present: bool, why: str) -> None:
         if name not in self.context.findings.features or self.context.findings.features[name].present:

@@ -25,7 +25,7 @@ class Entrance(StrEnum):
 
     ``OTHER_ADDRESS`` is a nodePort at a further address of a node, ``EXTERNAL_IP`` one at its ExternalIP, ``LOOPBACK``
     one at 127.0.0.1. ``SERVICE_PORT`` is the port of a VIP, at the node's own address. ``PROXY`` is kube-proxy's own
-    health check.
+    health check. Both health checks are also asked for from the client's link-local address.
     """
 
     NODE_PORT = "nodeport"
@@ -37,15 +37,21 @@ class Entrance(StrEnum):
     VIP = "vip"
     HEALTH = "health"
     PROXY = "proxy-health"
+    LINK_LOCAL_HEALTH = "link-local-health"
+    LINK_LOCAL_PROXY = "link-local-proxy-health"
     ADDRESSES = "addresses"
 
 
 BALANCED = (Entrance.VIP, Entrance.SERVICE_PORT)
 """What Services of the cluster's own load balancer show."""
 
-AT_NODES = frozenset(
-    {Entrance.NODE_PORT, Entrance.OTHER_ADDRESS, Entrance.SERVICE_PORT, Entrance.HEALTH, Entrance.PROXY}
-)
+FROM_LINK_LOCAL = {Entrance.LINK_LOCAL_HEALTH: Entrance.HEALTH, Entrance.LINK_LOCAL_PROXY: Entrance.PROXY}
+"""Health checks that a client asks for from its link-local address, and the same from its global one."""
+
+HEALTH_CHECKS = frozenset({Entrance.HEALTH, Entrance.PROXY, *FROM_LINK_LOCAL})
+"""What is answered by HTTP, and not by endpoints."""
+
+AT_NODES = frozenset({Entrance.NODE_PORT, Entrance.OTHER_ADDRESS, Entrance.SERVICE_PORT, *HEALTH_CHECKS})
 """What a client outside asks where it reaches InternalIPs of nodes. For ExternalIPs there is a feature of their own."""
 
 INSIDE = frozenset({Entrance.CLUSTER_IP, Entrance.LOOPBACK})
@@ -59,7 +65,8 @@ class Requires(StrEnum):
 
     ``FIRST``: the first answers, before the judged window. ``RESENT``: SYNs that were sent again. ``COPIES``: answers
     that came more than once. ``PORTS``: source ports, where the client's address is kept. ``IN_TIME``: health checks,
-    before a load balancer gives up.
+    before a load balancer gives up. ``AS_GLOBALLY``: as from the client's global address. ``ONE_NODE``: who answers on
+    the client's link that it has a VIP.
     """
 
     ANSWERS = "answers"
@@ -78,6 +85,8 @@ class Requires(StrEnum):
     STATUS = "status"
     IN_TIME = "in-time"
     FAMILY = "family"
+    AS_GLOBALLY = "as-globally"
+    ONE_NODE = "one-node"
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,9 @@ def several_announced(family: Family) -> str:
     """Return the feature: the load balancer announces several addresses of this family for a Service."""
     return f"load-balancer.several-addresses.{family.value.lower()}"
 
+
+QUESTIONS = 10
+"""Questions who has a VIP."""
 
 UNEVEN_OVER_UDP = "shares differ over UDP, and every endpoint has one"
 """Evidence: only shares of datagrams differ, of host processes that dial ClusterIPs; each endpoint got some."""
