@@ -20,8 +20,9 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.addresses import AddressAdded
+from esipp.disruption.agents import agent_pods
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.restarts import Restart, agent_pods
+from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, undo_all
 from esipp.disruption.rollouts import ProxyMode, ProxyUpgraded
 from esipp.disruption.services import (

@@ -13,9 +13,9 @@ from esipp.checks.disruption import ALL_NODES, Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import kube_proxy
 from esipp.disruption.actions import Action
+from esipp.disruption.agents import agent_pods
 from esipp.disruption.kube_proxy import OTHERS, mode_of
 from esipp.disruption.marks import RefusedError, is_ready
-from esipp.disruption.restarts import agent_pods
 from esipp.disruption.rollback import Undo
 
 ROLLED = Budget("kube-proxy of all nodes to be replaced", 60.0, need=1, spacing=0.5)

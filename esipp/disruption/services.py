@@ -15,8 +15,9 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.actions import Action
+from esipp.disruption.agents import agent_pods
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
-from esipp.disruption.restarts import AGAIN, agent_pods
+from esipp.disruption.restarts import AGAIN
 from esipp.disruption.rollback import Undo
 
 Way = tuple[str, ...]

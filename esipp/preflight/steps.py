@@ -23,8 +23,8 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption import kube_proxy
+from esipp.disruption.agents import agent_pods, pods_feature
 from esipp.disruption.marks import CORDONED_BY
-from esipp.disruption.restarts import agent_pods, pods_feature
 from esipp.judging.topology import Node, cast_roles, is_ready, read_node
 from esipp.ledger.reading import check_run
 from esipp.ledger.run import Settings

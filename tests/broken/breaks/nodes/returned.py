@@ -10,7 +10,7 @@ from esipp.checks.check import Check
 from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
-from esipp.disruption.restarts import agent_pods
+from esipp.disruption.agents import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.subject import At, Claim, service_of
