@@ -38,6 +38,11 @@ class Disruption(StrEnum):
     PROXY_STOPPED = "proxy-stopped"
     """A node's kube-proxy is stopped (SIGSTOP): it follows no change. Then it is killed, and its kubelet starts it
     anew: it has to find out what has changed meanwhile."""
+    NETWORK_STOPPED = "network-agent-stopped"
+    """The network add-on's agent on a node is stopped in the same way. Some serve Services in place of kube-proxy."""
+    SPEAKER_STOPPED = "speaker-stopped"
+    """The load balancer's speaker on a node is stopped in the same way. Its kubelet kills it itself after about 30 s,
+    by a liveness probe."""
     PROXY_SICK = "proxy-sick"
     """A node's kube-proxy cannot start the programs that write its rules. It learns of every change, and follows
     none."""
@@ -79,6 +84,8 @@ FEATURES = {
     Disruption.CONNTRACK_DELETED: ("nodes.shell", "service-proxy.kube-proxy"),
     Disruption.PROXY_STOPPED: ("nodes.shell",),
     Disruption.PROXY_SICK: ("nodes.shell",),
+    Disruption.NETWORK_STOPPED: ("nodes.shell", "network-add-on.stoppable"),
+    Disruption.SPEAKER_STOPPED: ("nodes.shell", "load-balancer.speaker"),
     Disruption.NETWORK_AGENT: ("network-add-on.agents",),
     Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
     Disruption.NODE_DELETED: ("nodes.shell", "rights.node-deletion"),
@@ -105,6 +112,8 @@ LONGEST = {
     Disruption.CONNTRACK_FULL: 120.0,
     Disruption.PROXY_STOPPED: 120.0,
     Disruption.PROXY_SICK: 180.0,
+    Disruption.NETWORK_STOPPED: 120.0,
+    Disruption.SPEAKER_STOPPED: 60.0,
     Disruption.CONTROLLER_STOPPED: 60.0,
     Disruption.NODE_DELETED: 39.0,
     Disruption.NODE_LEFT: 39.0,

@@ -20,7 +20,7 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.addresses import AddressAdded
-from esipp.disruption.agents import agent_pods
+from esipp.disruption.agents import STOPPED, agent_pods
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, undo_all
@@ -198,6 +198,8 @@ class Disruptor:
             case Disruption.API_SLOW:
                 return ApiServerSlow(cluster, what, by, self._control_planes(), bound)
         nodes = {node: self._way(node)}
+        if what in (*STOPPED, Disruption.PROXY_SICK):
+            return AgentDisturbed(cluster, what, by, nodes, bound)
         match what:
             case Disruption.KUBELET:
                 return KubeletStopped(cluster, what, by, nodes, bound, not_ready)
@@ -205,12 +207,9 @@ class Disruptor:
                 return NodeDeleted(cluster, what, by, nodes, bound)
             case Disruption.NODE_LEFT:
                 return NodeLeft(cluster, what, by, nodes, bound)
-            case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK | Disruption.CONTROLLER_STOPPED:
-                return AgentDisturbed(cluster, what, by, nodes, bound)
             case Disruption.ADDRESS_ADDED:
                 return AddressAdded(cluster, what, by, nodes, bound)
-            case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
-                return OnNodes(cluster, what, by, nodes, bound)
+        return OnNodes(cluster, what, by, nodes, bound)
 
     def _place_of(self, what: Disruption) -> str:
         """The node of what has one of its own; "" for all control plane nodes.

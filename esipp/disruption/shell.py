@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
 from esipp.checks.disruption import Disruption
+from esipp.disruption.agents import AGENTS, STOPPED, Agents
 from esipp.disruption.marks import RefusedError
 from esipp.probing.node_containers import run
 
@@ -19,8 +20,6 @@ ALREADY, NOTHING = 71, 72
 """Exit codes of the scripts: the service is already stopped; there is nothing of that owner to undo."""
 
 API_SERVER_PROCESS, PROXY_PROCESS = "kube-apiserver", "kube-proxy"
-CONTROLLER_PROCESS = "controller"
-"""MetalLB's; on nodes of kind, where this suite's own checks of load balancers are at home."""
 
 SLOW_UNIT = "esipp-api-slow"
 STOPPED_SECONDS, WORKING_SECONDS = 2.0, 0.5
@@ -97,21 +96,24 @@ def _dropping(table: str, which: str, state: str, done: str) -> Service:
     )
 
 
-def _stopped(process: str, state: str, noun: str) -> Service:
-    """Stop the processes of this name, and in the end kill them: their kubelet starts them anew."""
+def _stopped(agents: Agents) -> Service:
+    """Stop an agent's processes, and in the end kill them: their kubelet starts them anew."""
+    names = tuple(dict.fromkeys(agents.processes.values()))
+    either = shlex.quote("|".join(names))
     return Service(
-        stop=f"pkill -STOP -x {process}",
+        stop=f"pkill -STOP -x {either}",
         # no such process: its kubelet starts it just now
-        go_on=f"{{ pkill -KILL -x {process} || true; }}",
-        is_stopped=_all_stopped(process),
-        state=state,
-        done=f"ended the stopped {noun} on node {{}}, so that its kubelet starts it anew",
+        go_on=f"{{ pkill -KILL -x {either} || true; }}",
+        is_stopped=_all_stopped(*names),
+        state=f"{agents.noun} is stopped",
+        done=f"ended {agents.noun} on node {{}}, which was stopped, so that its kubelet starts it anew",
     )
 
 
-def _all_stopped(process: str) -> str:
+def _all_stopped(*processes: str) -> str:
     """None of these processes has a state other than T."""
-    return f"pgrep -x {process} && ! ps -o stat= -C {process} | grep -q '^[^T]'"
+    either = shlex.quote("|".join(processes))
+    return f"pgrep -x {either} && ! ps -o stat= -C {','.join(processes)} | grep -q '^[^T]'"
 
 
 _LEFT = _dropping("esipp-left", "", "", "")
@@ -176,10 +178,7 @@ SERVICES = {
         state="the node has another address of each family",
         done="took the other addresses from node {}",
     ),
-    Disruption.PROXY_STOPPED: _stopped(PROXY_PROCESS, "kube-proxy is stopped", "kube-proxy"),
-    Disruption.CONTROLLER_STOPPED: _stopped(
-        CONTROLLER_PROCESS, "the load balancer's controller is stopped", "controller of the load balancer"
-    ),
+    **{what: _stopped(AGENTS[what]) for what in STOPPED},
     Disruption.PROXY_SICK: Service(
         stop=f"pgrep -x {PROXY_PROCESS} | grep -q . && {_WRITERS.format('a-x')}",
         # a container that was replaced has its programs as they were

@@ -327,6 +327,7 @@ def disruption_features(
         "kube-proxy.pods": pods_feature(cluster, Disruption.KUBE_PROXY),
         "load-balancer.speaker": pods_feature(cluster, Disruption.SPEAKER),
         "network-add-on.agents": pods_feature(cluster, Disruption.NETWORK_AGENT),
+        "network-add-on.stoppable": pods_feature(cluster, Disruption.NETWORK_STOPPED),
         "load-balancer.controller": _controller(cluster, reached),
         "nodes.shell": Feature(
             not lost,

@@ -23,6 +23,7 @@ from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
 from esipp.disruption import addresses, disruptor, kube_proxy, restarts, rollouts, services, shell
 from esipp.disruption.addresses import another
+from esipp.disruption.agents import AGENTS, STOPPED, pods_feature
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.kube_proxy import CHANGED_BY
 from esipp.disruption.marks import CORDONED_BY, RefusedError
@@ -759,6 +760,54 @@ def test_a_controller_is_stopped_where_it_runs(fake: FakeNodes, make: Make, cont
     assert "the load balancer's controller is stopped; until the end; started again" in proof.words
 
 
+@pytest.mark.parametrize(
+    ("what", "labels", "process", "words"),
+    [
+        (
+            Disruption.SPEAKER_STOPPED,
+            {"app": "metallb", "component": "speaker"},
+            "speaker",
+            "the load balancer's speaker",
+        ),
+        (Disruption.NETWORK_STOPPED, {"k8s-app": "cilium"}, "cilium-agent", "the network add-on's agent"),
+        (Disruption.NETWORK_STOPPED, {"app": "kindnet"}, "kindnetd", "the network add-on's agent"),
+    ],
+)
+def test_any_agent_is_stopped_by_its_process_and_started_anew(
+    what: Disruption,
+    labels: dict[str, str],
+    process: str,
+    words: str,
+    fake: FakeNodes,
+    make: Make,
+    control_plane: FakeNode,
+) -> None:
+    for name in ("kindnetd", "speaker"):
+        (control_plane.state / name).unlink()
+    (control_plane.state / process).write_text("S\n")
+    seen: list[str] = []
+    named = {key.replace("-", "_"): value for key, value in labels.items()}
+    fake.add_pod("agent-1", "a", namespace="n", daemon_set="ds", **named)
+    fake.add_pod("agent-2", "b", namespace="n", daemon_set="ds", **named)
+    status = fake.pods["n/agent-1"]["status"]
+
+    def see(method: str, path: str, body: Json) -> None:
+        status["containerStatuses"] = [{"restartCount": int(seen == ["T"])}]
+
+    fake.before = see
+    proof = make().perform(what, "a", lambda: seen.append(control_plane.says(process)))
+    assert (seen, control_plane.says(process), control_plane.marked) == (["T"], "S", {})
+    assert f"{words} is stopped; until the end; started again" in proof.words
+
+
+def test_an_agent_of_several_processes_is_restarted_and_never_stopped(cluster: Cluster, fake: FakeNodes) -> None:
+    fake.add_pod("calico-1", "a", namespace="n", daemon_set="ds", k8s_app="calico-node")
+    assert pods_feature(cluster, Disruption.NETWORK_AGENT).present
+    assert not pods_feature(cluster, Disruption.NETWORK_STOPPED).present
+    assert all(names for what in STOPPED for names in AGENTS[what].processes.values())
+    assert all(len(name) <= 15 for what in STOPPED for name in AGENTS[what].processes.values()), "Linux cuts it there"
+
+
 def registering(fake: FakeNodes, node: FakeNode, uid: str = "uid-another", **changed: str) -> None:
     """Node a, which the API server has as its own commands left it."""
     fake.leases["kube-node-lease/a"] = 1
@@ -882,7 +931,7 @@ def test_each_disruption_has_its_feature() -> None:
             "control-plane.reachable",
             "nodes.shell",
         ),
-        *("network-add-on.agents", "load-balancer.controller", "rights.node-deletion"),
+        *("network-add-on.agents", "network-add-on.stoppable", "load-balancer.controller", "rights.node-deletion"),
         *("kube-proxy.other-mode", "kube-proxy.other-image", "rights.kube-proxy"),
     }
     assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"

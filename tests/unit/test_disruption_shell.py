@@ -15,6 +15,8 @@ STOPPED = {
     Disruption.KUBELET: ("kubelet", "inactive", "active"),
     Disruption.API_SERVER: ("api", "T", "S"),
     Disruption.PROXY_STOPPED: ("proxy", "T", "S"),
+    Disruption.NETWORK_STOPPED: ("kindnetd", "T", "S"),
+    Disruption.SPEAKER_STOPPED: ("speaker", "T", "S"),
     Disruption.CONTROLLER_STOPPED: ("controller", "T", "S"),
 }
 BOTH = pytest.mark.parametrize("what", list(STOPPED))
