@@ -51,6 +51,9 @@ class Disruption(StrEnum):
     CONTROLLER_STOPPED = "controller-stopped"
     """The controller of the cluster's own load balancer is stopped (SIGSTOP): it follows no Service. Then it is
     killed, and its kubelet starts it anew. The kubelet does that itself after about 30 s, by a liveness probe."""
+    BALANCER_CUT_OFF = "balancer-cut-off"
+    """The reference load balancer, a container beside the nodes, reaches no API server: their nodes drop what the two
+    send each other. It follows no Service and no node, and serves on with what it knows."""
     NODE_DELETED = "node-deleted"
     """A Node object is deleted while the node works on. Then the node registers again, with what it had before. Its
     pods are endpoints meanwhile; after 40 s the control plane would begin to delete them."""
@@ -65,6 +68,9 @@ class Disruption(StrEnum):
     PROXY_MODE = "proxy-mode"
     """kube-proxy of all nodes, one after the other, gets another mode: its ConfigMap is edited, and its pods are
     replaced. In the end it gets back the mode that it had."""
+    PROXY_SLOW = "proxy-slow"
+    """kube-proxy of all nodes gets another minSyncPeriod in the same way, ``MIN_SYNC_SECONDS``: it writes its rules no
+    sooner than that after the last time."""
     PROXY_UPGRADED = "proxy-upgraded"
     """kube-proxy of all nodes, one after the other, gets another image: its DaemonSet is edited, which replaces its
     pods. In the end it gets back the image that it had."""
@@ -72,6 +78,9 @@ class Disruption(StrEnum):
     """A node's main interface has another address of each family, in the network of the first one. The Node object does
     not name it."""
 
+
+MIN_SYNC_SECONDS = 10
+"""The minSyncPeriod of a slow kube-proxy. By default it is a second, in earlier versions none."""
 
 FEATURES = {
     Disruption.KUBE_PROXY: ("kube-proxy.pods",),
@@ -92,11 +101,16 @@ FEATURES = {
     Disruption.NODE_LEFT: ("nodes.shell", "rights.node-deletion"),
     Disruption.API_SLOW: ("control-plane.reachable",),
     Disruption.PROXY_MODE: ("kube-proxy.pods", "kube-proxy.other-mode", "rights.kube-proxy"),
+    Disruption.PROXY_SLOW: ("kube-proxy.pods", "kube-proxy.other-period", "rights.kube-proxy"),
     Disruption.PROXY_UPGRADED: ("kube-proxy.pods", "kube-proxy.other-image", "rights.kube-proxy"),
+    Disruption.BALANCER_CUT_OFF: ("control-plane.reachable",),
     Disruption.ADDRESS_ADDED: ("nodes.shell",),
 }
 
-CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED})
+ROLLOUTS = (Disruption.PROXY_MODE, Disruption.PROXY_SLOW, Disruption.PROXY_UPGRADED)
+"""Disruptions that replace kube-proxy on all nodes."""
+
+CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, *ROLLOUTS})
 """Disruptions of the whole cluster; all others are of a node."""
 
 
@@ -115,6 +129,7 @@ LONGEST = {
     Disruption.NETWORK_STOPPED: 120.0,
     Disruption.SPEAKER_STOPPED: 60.0,
     Disruption.CONTROLLER_STOPPED: 60.0,
+    Disruption.BALANCER_CUT_OFF: 60.0,
     Disruption.NODE_DELETED: 39.0,
     Disruption.NODE_LEFT: 39.0,
     Disruption.API_SLOW: 120.0,
@@ -125,7 +140,7 @@ pods are evicted from a node that is not ready (300 s), and before those of a no
 
 ALL_NODES = "all"
 
-PLACED = CLUSTER_WIDE | {Disruption.CONTROLLER_STOPPED}
+PLACED = CLUSTER_WIDE | {Disruption.CONTROLLER_STOPPED, Disruption.BALANCER_CUT_OFF}
 """Disruptions of what runs on nodes of its own: on all control plane nodes, on all nodes, or where its pod is."""
 
 

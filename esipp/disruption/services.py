@@ -203,6 +203,39 @@ class AgentDisturbed(OnNodes):
 
 
 @dataclass
+class BalancerCutOff(OnNodes):
+    """A load balancer beside the nodes that reaches no API server.
+
+    Its process is not stopped, as that also sends health checks. And no node could resume it if a run is killed.
+
+    Args:
+        addresses: its addresses.
+    """
+
+    addresses: tuple[str, ...] = ()
+
+    def lasts(self) -> str:
+        """Check that nodes still drop its packets, and have dropped some."""
+        self._check_stopped()
+        number = sum(map(shell.dropped, self.nodes.values()))
+        if not number:
+            raise HarnessError(
+                "The reference load balancer and the API server sent each other nothing meanwhile.",
+                "check that it watches this cluster.",
+            )
+        return f"{counted(number, 'packet')} between them were dropped until the end"
+
+    def back(self) -> str:
+        """Check that nothing is dropped any more."""
+        if left := [node for node, way in self.nodes.items() if shell.is_stopped(way, self.what)]:
+            raise HarnessError(f"Node {left[0]} still drops packets.", f"see 'nft list ruleset' on {left[0]}.")
+        return "undone"
+
+    def _first(self) -> str:
+        return shell.note_balancer(self.addresses)
+
+
+@dataclass
 class ApiServersDisturbed(OnNodes):
     """All API servers at once."""
 

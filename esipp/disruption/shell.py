@@ -4,6 +4,7 @@ First the node gets a mark (a file with the run's owner) and a dead man's switch
 disruption even if all processes of esipp are dead.
 """
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ ALREADY, NOTHING = 71, 72
 """Exit codes of the scripts: the service is already stopped; there is nothing of that owner to undo."""
 
 API_SERVER_PROCESS, PROXY_PROCESS = "kube-apiserver", "kube-proxy"
+
+_PACKETS = re.compile(r"counter packets (\d+)")
 
 SLOW_UNIT = "esipp-api-slow"
 STOPPED_SECONDS, WORKING_SECONDS = 2.0, 0.5
@@ -118,6 +121,29 @@ def _all_stopped(*processes: str) -> str:
 
 _LEFT = _dropping("esipp-left", "", "", "")
 
+_BALANCER, _BALANCER_TABLE = f'"{MARKS}/balancer"', "esipp-balancer-cut-off"
+"""The load balancer's addresses, ``ip 192.0.2.7``, a line each; and the table of nftables that drops its packets."""
+API_PORT = 6443
+
+
+def _cut_off() -> Service:
+    """Drop what comes from some addresses to the API server, and what goes back, and count it."""
+    table = _BALANCER_TABLE
+    chains = " ".join(
+        f"chain {hook} {{ type filter hook {hook} priority -190;"
+        f" $(sed 's/$/ tcp {port} {API_PORT} counter drop;/; s/ / {word} /' {_BALANCER}) }};"
+        for hook, word, port in (("prerouting", "saddr", "dport"), ("output", "daddr", "sport"))
+    )
+    exists = f"nft list table inet {table}"
+    return Service(
+        stop=f'nft "table inet {table} {{ {chains} }}"; {exists} >/dev/null',
+        go_on=f"{{ ! {exists} >/dev/null 2>&1 || nft delete table inet {table}; }} && rm -f {_BALANCER}",
+        is_stopped=exists,
+        state="the reference load balancer is cut off from the API server",
+        done="lets the reference load balancer reach the API server on node {} again",
+    )
+
+
 SERVICES = {
     Disruption.API_SERVER: Service(
         stop=f"pkill -STOP -x {API_SERVER_PROCESS}",
@@ -178,6 +204,7 @@ SERVICES = {
         state="the node has another address of each family",
         done="took the other addresses from node {}",
     ),
+    Disruption.BALANCER_CUT_OFF: _cut_off(),
     **{what: _stopped(AGENTS[what]) for what in STOPPED},
     Disruption.PROXY_SICK: Service(
         stop=f"pgrep -x {PROXY_PROCESS} | grep -q . && {_WRITERS.format('a-x')}",
@@ -276,6 +303,18 @@ def note_addresses(addresses: Sequence[str]) -> str:
     """The script that tells a node which addresses ``ADDRESS_ADDED`` gives it."""
     lines = [f"{address}/{128 if ':' in address else 32}" for address in addresses]
     return f"printf '%s\\n' {' '.join(lines)} >{_ADDRESSES}"
+
+
+def note_balancer(addresses: Sequence[str]) -> str:
+    """The script that tells a node which load balancer ``BALANCER_CUT_OFF`` is about."""
+    lines = [f"'{'ip6' if ':' in address else 'ip'} {address}'" for address in addresses]
+    return f"printf '%s\\n' {' '.join(lines)} >{_BALANCER}"
+
+
+def dropped(way: Sequence[str]) -> int:
+    """How many packets a node has dropped between the load balancer and the API server."""
+    listed = run(way, f"nft list table inet {_BALANCER_TABLE}").stdout
+    return sum(map(int, _PACKETS.findall(listed)))
 
 
 def _unit(what: Disruption) -> str:

@@ -224,6 +224,15 @@ def test_a_node_that_cannot_save_its_object_is_reported(node: FakeNode) -> None:
         shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)
 
 
+def test_a_switch_lets_the_balancer_reach_the_api_server_again(node: FakeNode) -> None:
+    what = Disruption.BALANCER_CUT_OFF
+    shell.stop(node.way, what, "host/1", 60, shell.note_balancer(["192.0.2.7"]))
+    assert shell.is_stopped(node.way, what)
+    assert (shell.dropped(node.way), sorted(node.marked)) == (0, ["balancer", what.value])
+    subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True)
+    assert (shell.is_stopped(node.way, what), node.marked) == (False, {})
+
+
 OTHERS = ("192.0.2.252", "2001:db8::fc")
 
 
