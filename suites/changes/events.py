@@ -651,8 +651,9 @@ EVENTS = (
         "only endpoint of a Local Service, on another node, is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(
-                Do.SELECT, Pods.SECOND, disruption=Disruption.SPEAKER_STOPPED, node=Role.BARE_NODE, lasts=SPEAKERS
+            Change(  # a lost VIP is not waited for: a kubelet soon ends a speaker that does not answer its probes
+                Do.SELECT, Pods.SECOND, disruption=Disruption.SPEAKER_STOPPED, node=Role.BARE_NODE, stuck=AT_VIP,
+                lasts=SPEAKERS,
             ),
             Change(Do.STAY, Pods.SECOND, lasts=CONTROLLERS),
         ),
