@@ -575,17 +575,17 @@ def kube_proxys(cluster: Cluster, image: str = "", **kernels: str) -> dict[str, 
 
 
 def test_kube_proxy_can_be_changed_where_its_objects_say_so(fake: FakeNodes, cluster: Cluster) -> None:
-    mode, image = kube_proxy.OTHER_MODE, kube_proxy.OTHER_IMAGE
+    mode, image, period = kube_proxy.OTHER_MODE, kube_proxy.OTHER_IMAGE, kube_proxy.OTHER_PERIOD
     assert set(kube_proxys(cluster).values()) == {"there is no DaemonSet kube-system/kube-proxy"}
     fake.add_proxies()
-    assert kube_proxys(cluster) == {mode: "", image: "no other image is named (--kube-proxy-image)"}
-    assert kube_proxys(cluster, "kube-proxy:v1.35.4") == {mode: "", image: ""}
+    assert kube_proxys(cluster) == {mode: "", image: "no other image is named (--kube-proxy-image)", period: ""}
+    assert kube_proxys(cluster, "kube-proxy:v1.35.4") == {mode: "", image: "", period: ""}
     assert "names the image that kube-proxy has now" in kube_proxys(cluster, "kube-proxy:v1.36.3")[image]
     assert "needs Linux 5.13, and b has 5.4.0" in kube_proxys(cluster, b="5.4.0")[mode]
     fake.add_proxies("mode: nftables")
     assert kube_proxys(cluster, b="5.4.0")[mode] == "", "iptables needs no new kernel"
     fake.add_proxies("mode: ipvs")
-    assert "says ipvs" in kube_proxys(cluster)[mode]
+    assert ("says ipvs" in kube_proxys(cluster)[mode], kube_proxys(cluster)[period]) == (True, "")
     fake.add_proxies(image="kube-proxy:v1.30.2")
     assert "without a feature gate" in kube_proxys(cluster)[mode]
     fake.objects[PROXIES]["spec"]["updateStrategy"] = {"type": "OnDelete"}
