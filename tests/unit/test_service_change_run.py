@@ -620,7 +620,7 @@ def ports_of(port: int = 80, targets: tuple[int, int] = (8081, 8082)) -> list[di
 
 SPECS = {
     Do.OTHER_TARGET: {"ports": ports_of(targets=(9081, 9082))},
-    Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
+    Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None, "externalTrafficPolicy": None},
     Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
     Do.AFFINITY_MINUTE: {
         "sessionAffinity": "ClientIP",
