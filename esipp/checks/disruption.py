@@ -38,6 +38,11 @@ class Disruption(StrEnum):
     PROXY_STOPPED = "proxy-stopped"
     """A node's kube-proxy is stopped (SIGSTOP): it follows no change. Then it is killed, and its kubelet starts it
     anew: it has to find out what has changed meanwhile."""
+    NETWORK_STOPPED = "network-agent-stopped"
+    """The network add-on's agent on a node is stopped in the same way. Some serve Services in place of kube-proxy."""
+    SPEAKER_STOPPED = "speaker-stopped"
+    """The load balancer's speaker on a node is stopped in the same way. Its kubelet kills it itself after about 30 s,
+    by a liveness probe."""
     PROXY_SICK = "proxy-sick"
     """A node's kube-proxy cannot start the programs that write its rules. It learns of every change, and follows
     none."""
@@ -46,6 +51,9 @@ class Disruption(StrEnum):
     CONTROLLER_STOPPED = "controller-stopped"
     """The controller of the cluster's own load balancer is stopped (SIGSTOP): it follows no Service. Then it is
     killed, and its kubelet starts it anew. The kubelet does that itself after about 30 s, by a liveness probe."""
+    BALANCER_CUT_OFF = "balancer-cut-off"
+    """The reference load balancer, a container beside the nodes, reaches no API server: their nodes drop what the two
+    send each other. It follows no Service and no node, and serves on with what it knows."""
     NODE_DELETED = "node-deleted"
     """A Node object is deleted while the node works on. Then the node registers again, with what it had before. Its
     pods are endpoints meanwhile; after 40 s the control plane would begin to delete them."""
@@ -60,6 +68,9 @@ class Disruption(StrEnum):
     PROXY_MODE = "proxy-mode"
     """kube-proxy of all nodes, one after the other, gets another mode: its ConfigMap is edited, and its pods are
     replaced. In the end it gets back the mode that it had."""
+    PROXY_SLOW = "proxy-slow"
+    """kube-proxy of all nodes gets another minSyncPeriod in the same way, ``MIN_SYNC_SECONDS``: it writes its rules no
+    sooner than that after the last time."""
     PROXY_UPGRADED = "proxy-upgraded"
     """kube-proxy of all nodes, one after the other, gets another image: its DaemonSet is edited, which replaces its
     pods. In the end it gets back the image that it had."""
@@ -67,6 +78,9 @@ class Disruption(StrEnum):
     """A node's main interface has another address of each family, in the network of the first one. The Node object does
     not name it."""
 
+
+MIN_SYNC_SECONDS = 10
+"""The minSyncPeriod of a slow kube-proxy. By default it is a second, in earlier versions none."""
 
 FEATURES = {
     Disruption.KUBE_PROXY: ("kube-proxy.pods",),
@@ -79,17 +93,24 @@ FEATURES = {
     Disruption.CONNTRACK_DELETED: ("nodes.shell", "service-proxy.kube-proxy"),
     Disruption.PROXY_STOPPED: ("nodes.shell",),
     Disruption.PROXY_SICK: ("nodes.shell",),
+    Disruption.NETWORK_STOPPED: ("nodes.shell", "network-add-on.stoppable"),
+    Disruption.SPEAKER_STOPPED: ("nodes.shell", "load-balancer.speaker"),
     Disruption.NETWORK_AGENT: ("network-add-on.agents",),
     Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
     Disruption.NODE_DELETED: ("nodes.shell", "rights.node-deletion"),
     Disruption.NODE_LEFT: ("nodes.shell", "rights.node-deletion"),
     Disruption.API_SLOW: ("control-plane.reachable",),
     Disruption.PROXY_MODE: ("kube-proxy.pods", "kube-proxy.other-mode", "rights.kube-proxy"),
+    Disruption.PROXY_SLOW: ("kube-proxy.pods", "kube-proxy.other-period", "rights.kube-proxy"),
     Disruption.PROXY_UPGRADED: ("kube-proxy.pods", "kube-proxy.other-image", "rights.kube-proxy"),
+    Disruption.BALANCER_CUT_OFF: ("control-plane.reachable",),
     Disruption.ADDRESS_ADDED: ("nodes.shell",),
 }
 
-CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED})
+ROLLOUTS = (Disruption.PROXY_MODE, Disruption.PROXY_SLOW, Disruption.PROXY_UPGRADED)
+"""Disruptions that replace kube-proxy on all nodes."""
+
+CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, *ROLLOUTS})
 """Disruptions of the whole cluster; all others are of a node."""
 
 
@@ -105,7 +126,10 @@ LONGEST = {
     Disruption.CONNTRACK_FULL: 120.0,
     Disruption.PROXY_STOPPED: 120.0,
     Disruption.PROXY_SICK: 180.0,
+    Disruption.NETWORK_STOPPED: 120.0,
+    Disruption.SPEAKER_STOPPED: 60.0,
     Disruption.CONTROLLER_STOPPED: 60.0,
+    Disruption.BALANCER_CUT_OFF: 60.0,
     Disruption.NODE_DELETED: 39.0,
     Disruption.NODE_LEFT: 39.0,
     Disruption.API_SLOW: 120.0,
@@ -116,7 +140,7 @@ pods are evicted from a node that is not ready (300 s), and before those of a no
 
 ALL_NODES = "all"
 
-PLACED = CLUSTER_WIDE | {Disruption.CONTROLLER_STOPPED}
+PLACED = CLUSTER_WIDE | {Disruption.CONTROLLER_STOPPED, Disruption.BALANCER_CUT_OFF}
 """Disruptions of what runs on nodes of its own: on all control plane nodes, on all nodes, or where its pod is."""
 
 

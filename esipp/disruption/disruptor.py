@@ -20,20 +20,23 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.addresses import AddressAdded
+from esipp.disruption.agents import STOPPED, agent_pods
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.restarts import Restart, agent_pods
+from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, undo_all
-from esipp.disruption.rollouts import ProxyMode, ProxyUpgraded
+from esipp.disruption.rollouts import ProxyMode, ProxySlow, ProxyUpgraded
 from esipp.disruption.services import (
     AgentDisturbed,
     ApiServerAway,
     ApiServerSlow,
+    BalancerCutOff,
     KubeletStopped,
     NodeDeleted,
     NodeLeft,
     OnNodes,
 )
 from esipp.disruption.watchdog_client import WatchdogClient
+from esipp.loadbalancers.reference import Reference
 
 Guard = Callable[[], AbstractContextManager[None]]
 
@@ -43,6 +46,9 @@ class Found(Protocol):
 
     @property
     def features(self) -> Mapping[str, Feature]: ...  # noqa: D102
+
+    @property
+    def reference(self) -> Reference | None: ...  # noqa: D102
 
     def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102
 
@@ -186,6 +192,8 @@ class Disruptor:
                 return Restart(cluster, what, node)
             case Disruption.PROXY_MODE:
                 return ProxyMode(cluster, by)
+            case Disruption.PROXY_SLOW:
+                return ProxySlow(cluster, by)
             case Disruption.PROXY_UPGRADED:
                 return ProxyUpgraded(cluster, by, self._kube_proxy_image)
             case Disruption.TAINT:
@@ -196,7 +204,12 @@ class Disruptor:
                 return ApiServerAway(cluster, what, by, self._control_planes(), bound)
             case Disruption.API_SLOW:
                 return ApiServerSlow(cluster, what, by, self._control_planes(), bound)
+            case Disruption.BALANCER_CUT_OFF:
+                balancer = self._balancer()
+                return BalancerCutOff(cluster, what, by, self._control_planes(), bound, balancer)
         nodes = {node: self._way(node)}
+        if what in (*STOPPED, Disruption.PROXY_SICK):
+            return AgentDisturbed(cluster, what, by, nodes, bound)
         match what:
             case Disruption.KUBELET:
                 return KubeletStopped(cluster, what, by, nodes, bound, not_ready)
@@ -204,12 +217,9 @@ class Disruptor:
                 return NodeDeleted(cluster, what, by, nodes, bound)
             case Disruption.NODE_LEFT:
                 return NodeLeft(cluster, what, by, nodes, bound)
-            case Disruption.PROXY_STOPPED | Disruption.PROXY_SICK | Disruption.CONTROLLER_STOPPED:
-                return AgentDisturbed(cluster, what, by, nodes, bound)
             case Disruption.ADDRESS_ADDED:
                 return AddressAdded(cluster, what, by, nodes, bound)
-            case Disruption.CUT_OFF | Disruption.CONNTRACK_FULL:
-                return OnNodes(cluster, what, by, nodes, bound)
+        return OnNodes(cluster, what, by, nodes, bound)
 
     def _place_of(self, what: Disruption) -> str:
         """The node of what has one of its own; "" for all control plane nodes.
@@ -224,6 +234,12 @@ class Disruptor:
         if not nodes:
             raise HarnessError("Cannot find the load balancer's controller.", "see 'kubectl get pods -A'.")
         return nodes[0]
+
+    def _balancer(self) -> tuple[str, ...]:
+        """The addresses from which the reference load balancer asks the API server."""
+        if self._findings.reference is None:
+            raise HarnessError("There is no reference load balancer.", "ci/conformance creates one.")
+        return tuple(self._findings.reference.addresses.values())
 
     def _way(self, node: str) -> tuple[str, ...]:
         """The command that runs commands on a node."""

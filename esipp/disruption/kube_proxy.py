@@ -33,15 +33,22 @@ OTHERS = {"iptables": "nftables", "nftables": "iptables"}
 NFTABLES_SINCE, NFTABLES_LINUX = (1, 31), (5, 13)
 """The first minor version that has the mode nftables without a feature gate, and the oldest Linux that it supports."""
 
-OTHER_MODE, OTHER_IMAGE = "kube-proxy.other-mode", "kube-proxy.other-image"
+OTHER_MODE, OTHER_IMAGE, OTHER_PERIOD = "kube-proxy.other-mode", "kube-proxy.other-image", "kube-proxy.other-period"
+
+MIN_SYNC_PERIOD = "minSyncPeriod"
+"""In the section of each mode: how long a sync of the rules waits for after the one before."""
+MODES = ("iptables", "nftables", "ipvs")
+"""The modes that have such a section, of their own name."""
+
+OTHERS_OF = (OTHER_MODE, OTHER_IMAGE, OTHER_PERIOD)
+"""The features about what of kube-proxy can be changed."""
 
 UNDOING = {
     Disruption.PROXY_MODE: "gave kube-proxy the mode that it had before",
     Disruption.PROXY_UPGRADED: "gave kube-proxy the image that it had before",
+    Disruption.PROXY_SLOW: "gave kube-proxy the minSyncPeriod that it had before",
 }
 """The messages about an undone change."""
-
-_MODE = re.compile(r"^mode:.*\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -54,11 +61,8 @@ class Left:
 
 def mode_of(config: Json) -> str:
     """The mode that the ConfigMap names, or the default one; empty if it has no readable configuration."""
-    try:
-        found: Any = yaml.safe_load((config.get("data") or {}).get(KEY) or "")
-    except yaml.YAMLError:
-        return ""
-    return str(found.get("mode") or DEFAULT_MODE) if isinstance(found, Mapping) and found else ""
+    found = _parsed(config)
+    return str(found.get("mode") or DEFAULT_MODE) if found else ""
 
 
 def image_of(daemon_set: Json) -> str:
@@ -66,27 +70,43 @@ def image_of(daemon_set: Json) -> str:
     return str(_container(daemon_set).get("image") or "")
 
 
+def period_of(config: Json) -> str:
+    """The minSyncPeriod of the mode that the ConfigMap names; empty if it names none."""
+    return str(_section(config).get(MIN_SYNC_PERIOD) or "")
+
+
 def change_mode(cluster: Cluster, owner: str, mode: str) -> None:
-    """Change the mode in the ConfigMap, and have all pods replaced.
+    """Change the mode in the ConfigMap, and have all pods replaced; raises as ``change_period`` does."""
+    _change_config(cluster, owner, Disruption.PROXY_MODE, lambda _: f"mode: {mode}\n")
+
+
+def change_period(cluster: Cluster, owner: str, period: str) -> None:
+    """Change the minSyncPeriod of the mode in the ConfigMap, and have all pods replaced.
 
     Raises:
         RefusedError: a run changes kube-proxy already. Nothing was done.
         HarnessError: somebody else changes the objects all the time; there may be something to undo.
         ApiError, UnreachableError: the API server refuses or does not answer.
     """
+
+    def section(config: Json) -> str:
+        return yaml.safe_dump({mode_of(config): {**_section(config), MIN_SYNC_PERIOD: period}}, sort_keys=False)
+
+    _change_config(cluster, owner, Disruption.PROXY_SLOW, section)
+
+
+def _change_config(cluster: Cluster, owner: str, what: Disruption, new: Callable[[Json], str]) -> None:
+    """Change the part of the configuration that a disruption is about, and have all pods replaced."""
     _refuse(cluster.request("GET", DAEMON_SET))
 
     def make(config: Json) -> Json:
         _refuse(config)
         text = config["data"][KEY]
-        found = _MODE.search(text)
-        return {
-            **_marked(Disruption.PROXY_MODE, owner, found[0] if found else ""),
-            **_with_mode(text, f"mode: {mode}\n"),
-        }
+        found = _part(what, config).search(text)
+        return {**_marked(what, owner, found[0] if found else ""), **_with_part(what, config, new(config))}
 
     _rewrite(cluster, CONFIG, make)
-    _rewrite(cluster, DAEMON_SET, lambda found: _rolled(found, Disruption.PROXY_MODE, owner, image_of(found)))
+    _rewrite(cluster, DAEMON_SET, lambda found: _rolled(found, what, owner, image_of(found)))
 
 
 def change_image(cluster: Cluster, owner: str, image: str) -> None:
@@ -118,7 +138,7 @@ def undo(cluster: Cluster, owner: str) -> bool:
         notes = _notes(found)
         if notes.get(CHANGED_BY) != owner:
             return None
-        return {**_UNMARKED, **_with_mode(found["data"][KEY], notes.get(BEFORE, ""))}
+        return {**_UNMARKED, **_with_part(Disruption(notes[CHANGE]), found, notes.get(BEFORE, ""))}
 
     def daemon_set(found: Json) -> Json | None:
         notes = _notes(found)
@@ -152,7 +172,7 @@ def left_behind(cluster: Cluster) -> list[Left]:
 
 
 def features(cluster: Cluster, kernels: Mapping[str, str], image: str) -> dict[str, Feature]:
-    """Whether kube-proxy can be changed: its mode, and its image.
+    """Whether kube-proxy can be changed: its mode, its minSyncPeriod, and its image.
 
     Args:
         cluster: the cluster.
@@ -162,22 +182,33 @@ def features(cluster: Cluster, kernels: Mapping[str, str], image: str) -> dict[s
     try:
         listed = cluster.list(DAEMON_SET.rpartition("/")[0])
     except (ApiError, UnreachableError) as broken:
-        return dict.fromkeys((OTHER_MODE, OTHER_IMAGE), Feature(False, f"cannot read {NAMES[DAEMON_SET]} ({broken})"))
+        return dict.fromkeys(OTHERS_OF, Feature(False, f"cannot read {NAMES[DAEMON_SET]} ({broken})"))
     daemon_set = next((each for each in listed if each["metadata"]["name"] == "kube-proxy"), None)
     why = _kept(daemon_set) if daemon_set else f"there is no {NAMES[DAEMON_SET]}"
     if not daemon_set or why:
-        return dict.fromkeys((OTHER_MODE, OTHER_IMAGE), Feature(False, why))
+        return dict.fromkeys(OTHERS_OF, Feature(False, why))
+    found = {OTHER_IMAGE: _other_image(image_of(daemon_set), image)}
+    try:
+        config = cluster.request("GET", CONFIG)
+    except (ApiError, UnreachableError) as broken:
+        unread = Feature(False, f"cannot read {NAMES[CONFIG]} ({broken})")
+        return found | dict.fromkeys((OTHER_MODE, OTHER_PERIOD), unread)
     return {
-        OTHER_MODE: _other_mode(cluster, image_of(daemon_set), kernels),
-        OTHER_IMAGE: _other_image(image_of(daemon_set), image),
+        **found,
+        OTHER_MODE: _other_mode(mode_of(config), image_of(daemon_set), kernels),
+        OTHER_PERIOD: _other_period(config),
     }
 
 
-def _other_mode(cluster: Cluster, image: str, kernels: Mapping[str, str]) -> Feature:
-    try:
-        mode = mode_of(cluster.request("GET", CONFIG))
-    except (ApiError, UnreachableError) as broken:
-        return Feature(False, f"cannot read {NAMES[CONFIG]} ({broken})")
+def _other_period(config: Json) -> Feature:
+    mode = mode_of(config)
+    said = f"{NAMES[CONFIG]} {f'says {mode}' if mode else 'has no configuration'}"
+    if mode not in MODES:
+        return Feature(False, said)
+    return Feature(True, f"{said}, with minSyncPeriod {period_of(config) or 'unset'}")
+
+
+def _other_mode(mode: str, image: str, kernels: Mapping[str, str]) -> Feature:
     if mode not in OTHERS:
         return Feature(False, f"{NAMES[CONFIG]} {f'says {mode}' if mode else 'has no configuration'}")
     said = f"{NAMES[CONFIG]} says {mode}"
@@ -236,11 +267,33 @@ def _marked(what: Disruption, owner: str, before: str) -> Json:
 _UNMARKED: Json = {"metadata": {"annotations": dict.fromkeys((CHANGED_BY, CHANGE, BEFORE))}}
 
 
-def _with_mode(text: str, line: str) -> Json:
-    """The configuration with another line of the mode; without one if that is empty."""
-    if _MODE.search(text):
-        return {"data": {KEY: _MODE.sub(lambda _: line, text, count=1)}}
-    return {"data": {KEY: f"{text}{'' if text.endswith(chr(10)) else chr(10)}{line}"}}
+def _part(what: Disruption, config: Json) -> re.Pattern[str]:
+    """The lines of the configuration that a disruption changes: the mode, or the section of the mode."""
+    name = "mode" if what is Disruption.PROXY_MODE else mode_of(config)
+    return re.compile(rf"^{re.escape(name)}:.*\n?(?:[ \t]+.*\n?)*", re.MULTILINE)
+
+
+def _with_part(what: Disruption, config: Json, lines: str) -> Json:
+    """The configuration with other such lines; without any if there are none."""
+    text, part = config["data"][KEY], _part(what, config)
+    if part.search(text):
+        return {"data": {KEY: part.sub(lambda _: lines, text, count=1)}}
+    return {"data": {KEY: f"{text}{'' if text.endswith(chr(10)) else chr(10)}{lines}"}}
+
+
+def _section(config: Json) -> Mapping[str, Any]:
+    """The section of the mode; empty if there is none."""
+    found = (_parsed(config) or {}).get(mode_of(config))
+    return found if isinstance(found, Mapping) else {}
+
+
+def _parsed(config: Json) -> Mapping[str, Any]:
+    """The configuration; empty if it cannot be read."""
+    try:
+        found: Any = yaml.safe_load((config.get("data") or {}).get(KEY) or "")
+    except yaml.YAMLError:
+        return {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def _rolled(daemon_set: Json, what: Disruption, owner: str, image: str) -> Json:

@@ -1,4 +1,4 @@
-"""kube-proxy on all nodes in another mode or of another image, one node after the other; and back."""
+"""kube-proxy on all nodes in another mode, slower or of another image, one node after the other; and back."""
 
 import re
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.waiting import Budget, Convergence, Reading, converge
-from esipp.checks.disruption import ALL_NODES, Disruption
+from esipp.checks.disruption import ALL_NODES, MIN_SYNC_SECONDS, Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import kube_proxy
 from esipp.disruption.actions import Action
+from esipp.disruption.agents import agent_pods
 from esipp.disruption.kube_proxy import OTHERS, mode_of
 from esipp.disruption.marks import RefusedError, is_ready
-from esipp.disruption.restarts import agent_pods
 from esipp.disruption.rollback import Undo
 
 ROLLED = Budget("kube-proxy of all nodes to be replaced", 60.0, need=1, spacing=0.5)
@@ -27,16 +27,24 @@ MOST_BYTES = "200000"
 """How much of a log is read, from its beginning: kube-proxy reports its mode and version when it starts."""
 _MODE = re.compile(r"Using (\w+) Proxier")
 _VERSION = re.compile(r"Version info.*?(v\d+\.\d+\.\d+[\w.+-]*)")
+_PERIOD = re.compile(r'minSyncPeriod="?(\w+)')
+
+PERIOD = f"{MIN_SYNC_SECONDS}s"
+"""The minSyncPeriod of a slow kube-proxy."""
 
 Wait = Callable[[Callable[[], Reading], Budget], Convergence]
 
 
 class Reported(NamedTuple):
-    """What a kube-proxy reports of itself in its log, and the image that its node runs."""
+    """What a kube-proxy reports of itself in its log, and the image that its node runs.
+
+    ``period`` is its minSyncPeriod; empty if it does not report that.
+    """
 
     mode: str
     version: str
     image_id: str
+    period: str = ""
 
 
 @dataclass
@@ -140,7 +148,8 @@ class ProxiesReplaced(Action):
             mode, version = _MODE.search(log), _VERSION.search(log)
             if not mode or not version:
                 return None
-            self._known[uid] = Reported(mode[1], version[1], _image_id(pod))
+            period = _PERIOD.search(log)
+            self._known[uid] = Reported(mode[1], version[1], _image_id(pod), period[1] if period else "")
         return self._known[uid]
 
 
@@ -159,6 +168,42 @@ class ProxyMode(ProxiesReplaced):
     def _wrong(self, found: list[Reported]) -> str:
         modes = {each.mode for each in found}
         return "" if modes == {OTHERS[self._mode]} else f"it reports {_said(found)}, not {OTHERS[self._mode]}"
+
+
+@dataclass
+class ProxySlow(ProxiesReplaced):
+    """kube-proxy with a larger minSyncPeriod, in the mode that it has.
+
+    kube-proxy reports the period in its log only with ``-v=2``. Without, the proof is that its pods are newer than the
+    configuration, and that nobody changed that meanwhile.
+    """
+
+    what = Disruption.PROXY_SLOW
+
+    def lasts(self) -> str:
+        """Check that the same pods, and the same configuration, are still there."""
+        if self._period() != PERIOD:
+            raise HarnessError(
+                f"kube-proxy's minSyncPeriod is {self._period() or 'unset'} in its ConfigMap, and no longer {PERIOD}.",
+                "check which other client changes the ConfigMap.",
+            )
+        return super().lasts()
+
+    def _change(self) -> None:
+        self._mode = mode_of(self.cluster.request("GET", kube_proxy.CONFIG))
+        if self._mode not in kube_proxy.MODES or self._period() == PERIOD:
+            raise RefusedError(
+                f"kube-proxy is in {self._mode or 'an unknown'} mode, with minSyncPeriod {self._period() or 'unset'}.",
+                "nothing was changed.",
+            )
+        kube_proxy.change_period(self.cluster, self.owner, PERIOD)
+
+    def _wrong(self, found: list[Reported]) -> str:
+        others = sorted({each.period for each in found} - {"", PERIOD})
+        return f"it reports minSyncPeriod {', '.join(others)}, not {PERIOD}" if others else ""
+
+    def _period(self) -> str:
+        return kube_proxy.period_of(self.cluster.request("GET", kube_proxy.CONFIG))
 
 
 @dataclass

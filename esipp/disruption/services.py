@@ -15,8 +15,9 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.actions import Action
+from esipp.disruption.agents import AGENTS, agent_pods
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
-from esipp.disruption.restarts import AGAIN, agent_pods
+from esipp.disruption.restarts import AGAIN
 from esipp.disruption.rollback import Undo
 
 Way = tuple[str, ...]
@@ -160,11 +161,11 @@ class AgentDisturbed(OnNodes):
     not from a watch that goes on.
     """
 
-    _starts: int = field(default=0, init=False)
+    _starts: dict[str, int] = field(default_factory=dict, init=False)
 
     def do(self) -> None:
         """Disturb it."""
-        self._starts = self._started()[0]
+        self._starts = {uid: starts for uid, (starts, _) in self._pods().items()}
         super().do()
 
     def back(self) -> str:
@@ -178,22 +179,60 @@ class AgentDisturbed(OnNodes):
 
         def look() -> Reading:
             try:
-                starts, ready = self._started()
+                pods = self._pods()
             except UnreachableError as silent:
                 return Reading(False, str(silent))
-            return Reading(ready and starts > self._starts, "ready" if ready else "not ready")
+            ready = all(is_so for _, is_so in pods.values())
+            again = bool(pods) and all(starts > self._starts.get(uid, -1) for uid, (starts, _) in pods.items())
+            return Reading(ready and again, "ready" if ready else "not ready")
 
         waited = converge(look, AGAIN).required(
-            f"On node {self._node}, the agent does not start again after {self.what}", "see 'kubectl get pods -A'."
+            f"On node {self._node}, {AGENTS[self.what].noun} does not start again", "see 'kubectl get pods -A'."
         )
         return f"started again after {waited.seconds:.1f} s"
 
-    def _started(self) -> tuple[int, bool]:
-        """How often the pod's container was started again, and whether the pod is ready."""
-        pods = agent_pods(self.cluster, self.what)
-        there = [pod for pod in pods if pod["spec"].get("nodeName") == self._node]
-        states = [state for pod in there for state in pod.get("status", {}).get("containerStatuses") or []]
-        return sum(int(state.get("restartCount", 0)) for state in states), bool(there) and all(map(is_ready, there))
+    def _pods(self) -> dict[str, tuple[int, bool]]:
+        """The agent's pods on the node, by uid: how often containers were started again, and whether it is ready."""
+        found = {}
+        for pod in agent_pods(self.cluster, self.what):
+            if pod["spec"].get("nodeName") == self._node:
+                states = pod.get("status", {}).get("containerStatuses") or []
+                starts = sum(int(state.get("restartCount", 0)) for state in states)
+                found[str(pod["metadata"]["uid"])] = starts, is_ready(pod)
+        return found
+
+
+@dataclass
+class BalancerCutOff(OnNodes):
+    """A load balancer beside the nodes that reaches no API server.
+
+    Its process is not stopped, as that also sends health checks. And no node could resume it if a run is killed.
+
+    Args:
+        addresses: its addresses.
+    """
+
+    addresses: tuple[str, ...] = ()
+
+    def lasts(self) -> str:
+        """Check that nodes still drop its packets, and have dropped some."""
+        self._check_stopped()
+        number = sum(map(shell.dropped, self.nodes.values()))
+        if not number:
+            raise HarnessError(
+                "The reference load balancer and the API server sent each other nothing meanwhile.",
+                "check that it watches this cluster.",
+            )
+        return f"{counted(number, 'packet')} between them were dropped until the end"
+
+    def back(self) -> str:
+        """Check that nothing is dropped any more."""
+        if left := [node for node, way in self.nodes.items() if shell.is_stopped(way, self.what)]:
+            raise HarnessError(f"Node {left[0]} still drops packets.", f"see 'nft list ruleset' on {left[0]}.")
+        return "undone"
+
+    def _first(self) -> str:
+        return shell.note_balancer(self.addresses)
 
 
 @dataclass

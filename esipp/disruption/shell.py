@@ -4,12 +4,14 @@ First the node gets a mark (a file with the run's owner) and a dead man's switch
 disruption even if all processes of esipp are dead.
 """
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
 from esipp.checks.disruption import Disruption
+from esipp.disruption.agents import AGENTS, STOPPED, Agents
 from esipp.disruption.marks import RefusedError
 from esipp.probing.node_containers import run
 
@@ -19,8 +21,8 @@ ALREADY, NOTHING = 71, 72
 """Exit codes of the scripts: the service is already stopped; there is nothing of that owner to undo."""
 
 API_SERVER_PROCESS, PROXY_PROCESS = "kube-apiserver", "kube-proxy"
-CONTROLLER_PROCESS = "controller"
-"""MetalLB's; on nodes of kind, where this suite's own checks of load balancers are at home."""
+
+_PACKETS = re.compile(r"counter packets (\d+)")
 
 SLOW_UNIT = "esipp-api-slow"
 STOPPED_SECONDS, WORKING_SECONDS = 2.0, 0.5
@@ -97,24 +99,50 @@ def _dropping(table: str, which: str, state: str, done: str) -> Service:
     )
 
 
-def _stopped(process: str, state: str, noun: str) -> Service:
-    """Stop the processes of this name, and in the end kill them: their kubelet starts them anew."""
+def _stopped(agents: Agents) -> Service:
+    """Stop an agent's processes, and in the end kill them: their kubelet starts them anew."""
+    names = tuple(dict.fromkeys(agents.processes.values()))
+    either = shlex.quote("|".join(names))
     return Service(
-        stop=f"pkill -STOP -x {process}",
+        stop=f"pkill -STOP -x {either}",
         # no such process: its kubelet starts it just now
-        go_on=f"{{ pkill -KILL -x {process} || true; }}",
-        is_stopped=_all_stopped(process),
-        state=state,
-        done=f"ended the stopped {noun} on node {{}}, so that its kubelet starts it anew",
+        go_on=f"{{ pkill -KILL -x {either} || true; }}",
+        is_stopped=_all_stopped(*names),
+        state=f"{agents.noun} is stopped",
+        done=f"ended {agents.noun} on node {{}}, which was stopped, so that its kubelet starts it anew",
     )
 
 
-def _all_stopped(process: str) -> str:
+def _all_stopped(*processes: str) -> str:
     """None of these processes has a state other than T."""
-    return f"pgrep -x {process} && ! ps -o stat= -C {process} | grep -q '^[^T]'"
+    either = shlex.quote("|".join(processes))
+    return f"pgrep -x {either} && ! ps -o stat= -C {','.join(processes)} | grep -q '^[^T]'"
 
 
 _LEFT = _dropping("esipp-left", "", "", "")
+
+_BALANCER, _BALANCER_TABLE = f'"{MARKS}/balancer"', "esipp-balancer-cut-off"
+"""The load balancer's addresses, ``ip 192.0.2.7``, a line each; and the table of nftables that drops its packets."""
+API_PORT = 6443
+
+
+def _cut_off() -> Service:
+    """Drop what comes from some addresses to the API server, and what goes back, and count it."""
+    table = _BALANCER_TABLE
+    chains = " ".join(
+        f"chain {hook} {{ type filter hook {hook} priority -190;"
+        f" $(sed 's/$/ tcp {port} {API_PORT} counter drop;/; s/ / {word} /' {_BALANCER}) }};"
+        for hook, word, port in (("prerouting", "saddr", "dport"), ("output", "daddr", "sport"))
+    )
+    exists = f"nft list table inet {table}"
+    return Service(
+        stop=f'nft "table inet {table} {{ {chains} }}"; {exists} >/dev/null',
+        go_on=f"{{ ! {exists} >/dev/null 2>&1 || nft delete table inet {table}; }} && rm -f {_BALANCER}",
+        is_stopped=exists,
+        state="the reference load balancer is cut off from the API server",
+        done="lets the reference load balancer reach the API server on node {} again",
+    )
+
 
 SERVICES = {
     Disruption.API_SERVER: Service(
@@ -176,10 +204,8 @@ SERVICES = {
         state="the node has another address of each family",
         done="took the other addresses from node {}",
     ),
-    Disruption.PROXY_STOPPED: _stopped(PROXY_PROCESS, "kube-proxy is stopped", "kube-proxy"),
-    Disruption.CONTROLLER_STOPPED: _stopped(
-        CONTROLLER_PROCESS, "the load balancer's controller is stopped", "controller of the load balancer"
-    ),
+    Disruption.BALANCER_CUT_OFF: _cut_off(),
+    **{what: _stopped(AGENTS[what]) for what in STOPPED},
     Disruption.PROXY_SICK: Service(
         stop=f"pgrep -x {PROXY_PROCESS} | grep -q . && {_WRITERS.format('a-x')}",
         # a container that was replaced has its programs as they were
@@ -277,6 +303,18 @@ def note_addresses(addresses: Sequence[str]) -> str:
     """The script that tells a node which addresses ``ADDRESS_ADDED`` gives it."""
     lines = [f"{address}/{128 if ':' in address else 32}" for address in addresses]
     return f"printf '%s\\n' {' '.join(lines)} >{_ADDRESSES}"
+
+
+def note_balancer(addresses: Sequence[str]) -> str:
+    """The script that tells a node which load balancer ``BALANCER_CUT_OFF`` is about."""
+    lines = [f"'{'ip6' if ':' in address else 'ip'} {address}'" for address in addresses]
+    return f"printf '%s\\n' {' '.join(lines)} >{_BALANCER}"
+
+
+def dropped(way: Sequence[str]) -> int:
+    """How many packets a node has dropped between the load balancer and the API server."""
+    listed = run(way, f"nft list table inet {_BALANCER_TABLE}").stdout
+    return sum(map(int, _PACKETS.findall(listed)))
 
 
 def _unit(what: Disruption) -> str:

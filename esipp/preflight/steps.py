@@ -23,8 +23,8 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption import kube_proxy
+from esipp.disruption.agents import agent_pods, pods_feature
 from esipp.disruption.marks import CORDONED_BY
-from esipp.disruption.restarts import agent_pods, pods_feature
 from esipp.judging.topology import Node, cast_roles, is_ready, read_node
 from esipp.ledger.reading import check_run
 from esipp.ledger.run import Settings
@@ -327,6 +327,7 @@ def disruption_features(
         "kube-proxy.pods": pods_feature(cluster, Disruption.KUBE_PROXY),
         "load-balancer.speaker": pods_feature(cluster, Disruption.SPEAKER),
         "network-add-on.agents": pods_feature(cluster, Disruption.NETWORK_AGENT),
+        "network-add-on.stoppable": pods_feature(cluster, Disruption.NETWORK_STOPPED),
         "load-balancer.controller": _controller(cluster, reached),
         "nodes.shell": Feature(
             not lost,

@@ -20,6 +20,6 @@ VERSIONS: Rules = (
     ({"event": "proxy-sick", "claim": "status"}, Need("1.27", PROXY_HEALTHY)),
     # the first version whose kube-proxy does so by default (KubeProxyDrainingTerminatingNodes)
     ({"event": "unwanted-node", "claim": "status"}, Need("1.30", KEP_3836)),
-    # a load balancer class without a controller
-    *(({"event": event}, CLASSES) for event in ("retyped", "retyped-otherwise", "proxy-sick")),
+    # a load balancer class without a controller, or the reference one's
+    *(({"event": event}, CLASSES) for event in ("retyped", "retyped-otherwise", "proxy-sick", "balancer-cut-off")),
 )

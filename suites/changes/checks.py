@@ -68,9 +68,9 @@ FAILS_IF = {
     Claim.SPREAD: "a node leaves out an endpoint that was added, or keeps clients at one pod without affinity",
     Claim.STICKY: "nodes ignore sessionAffinity that is set on an existing Service, or forget clients at once",
     Claim.OUTLIVED: "nodes ignore timeoutSeconds, and keep clients at their pod for the usual three hours",
-    Claim.NO_LOSS: "kube-proxy removes rules before it writes others when it starts, or other nodes depend on the "
-    "one whose kube-proxy is stopped, or a load balancer excludes a node that still serves, or gives up a VIP because "
-    "its controller, the API server or another Node object is away, or a node loses requests while it has another "
+    Claim.NO_LOSS: "kube-proxy removes rules before it writes others when it starts, or nodes depend on an agent that "
+    "is stopped, or a load balancer excludes a node that still serves, or gives up a VIP because its controller, a "
+    "speaker elsewhere, the API server or another Node object is away, or a node loses requests while it has another "
     "address",
     Claim.LIVES: "a node forgets connections that are idle, and resets or drops what comes on them afterwards",
     Claim.FORGOTTEN: "a node still sends a flow of a Service that is gone to its pod, although connection tracking has "
@@ -154,8 +154,10 @@ KNOWN = {
         )
         for name in ("scaled-to-zero", "address-added-local")
     },
-    ("deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
-    ("proxy-stopped-deleted", Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED),
+    **{
+        (name, Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED)
+        for name in ("deleted", "proxy-stopped-deleted", "network-agent-stopped")
+    },
     ("proxy-sick", Protocol.UDP): _stale(
         "UDP flows to an endpoint that was removed while it could not write its rules", STALE_AFTER_FAILURE
     ),
@@ -254,7 +256,8 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
         yield Claim.SERVED
         return
     away = at.role in event.left
-    if stream is TCP_NEW and not away and any(change.disruption and change.names for change in changes):
+    may_lose = away or any(at in change.away for change in changes)
+    if stream is TCP_NEW and not may_lose and any(change.disruption and change.names for change in changes):
         yield Claim.NO_LOSS
     if stream is TCP_ONE_PORT:
         yield Claim.SERVED
@@ -334,7 +337,10 @@ ABOUT = {
     "proxy-sick": (KEP_3836, PROXY_HEALTHY),
     "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
     "cordoned": (NODES_PAGE, KEP_3458),
-    "controller-stopped": (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
+    "proxy-slow": (SYNC_PERIOD, E2E_LAG),
+    "network-agent-stopped": (E2E_RESTARTS,),
+    **dict.fromkeys(("controller-stopped", "balancer-cut-off"), (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING)),
+    **dict.fromkeys(("announcer-stopped", "speaker-stopped"), (METALLB_LAYER_2, API_ETP)),
     "node-deleted": (NODES_PAGE,),
     "node-deleted-vip": (NODES_PAGE, KEP_3458),
     "node-left": (NODES_PAGE, E2E_RESTARTS),
@@ -445,7 +451,6 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
 
 
 def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
-    vip = ("load-balancer",) if event.announced else ()
     of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
     kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
     routed = (ROUTED,) if at is At.SMALL_MTU else ()
@@ -465,7 +470,10 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
         suite=SUITE,
         references=references(event, at, stream, claim),
         features=needs(
-            "vantage.outside", *routed, *long, *sctp, *vip, *kube_proxy, *others, family=family, node=at.role
+            *("vantage.outside", *routed, *long, *sctp, *kube_proxy, *others),
+            family=family,
+            node=at.role,
+            balancer=event.balancer if event.announced else None,
         ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, COMPARED.get(stream)),
         expected=_expected(event, stream, claim),

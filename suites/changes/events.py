@@ -6,8 +6,8 @@ its ``Do`` and how run.py does it.
 
 from dataclasses import replace
 
-from esipp.checks.disruption import Disruption
-from esipp.checks.model import Family, Protocol, Role, ServiceType, TrafficPolicy
+from esipp.checks.disruption import MIN_SYNC_SECONDS, Disruption
+from esipp.checks.model import Balancer, Family, Protocol, Role, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.scenarios.service_change.subject import (
@@ -33,7 +33,12 @@ CONTROLLERS = 5.0
 """Seconds in which controllers of load balancers notice a Node object that has changed: they watch it."""
 CORDONED = 45.0
 """Seconds in which also those act that look at nodes now and then: cloud controllers, and health checks after them."""
-PROXY_STOPPED = Disruption.PROXY_STOPPED
+SPEAKERS = 12.0
+"""Seconds in which MetalLB's speakers give up another one that is silent: usually 5 to 8."""
+SLOWLY = FIELD_LIMIT + MIN_SYNC_SECONDS
+"""Seconds in which a slow kube-proxy must follow a change."""
+PROXY_STOPPED, PROXY_SLOW = Disruption.PROXY_STOPPED, Disruption.PROXY_SLOW
+NETWORK_STOPPED = Disruption.NETWORK_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
 SILENCES = (("idle", "a minute", float(MINUTE)), ("idle-3-min", "3 min", 180.0), ("idle-16-min", "16 min", 960.0))
@@ -47,9 +52,28 @@ NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
 LATER = (At.CLUSTER_IP_LATER, At.VIP_LATER)
 NO_OTHER_ADDRESS = closing((At.NEW_ADDRESS,), TCP, UDP)
-CONTROLLER_STOPPED, AT_VIP = Disruption.CONTROLLER_STOPPED, frozenset({At.VIP})
+AT_VIP = frozenset({At.VIP})
 OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
 """Entries that pods dial."""
+
+
+def two_outages(what: Disruption, *, away: frozenset[At] = frozenset()) -> tuple[Change, ...]:
+    """The stages of a LoadBalancer Service that changes while somebody who serves its VIP is away, as ``IN_BOTH`` says.
+
+    ``away`` are entries that may lose requests meanwhile.
+    """
+    return (
+        Change(Do.CREATE, Pods.FIRST),
+        Change(Do.SELECT, Pods.SECOND, disruption=what, stuck=AT_VIP, away=away, lasts=3.0),
+        Change(Do.STAY, Pods.SECOND, lasts=CONTROLLERS),
+        Change(Do.TO_CLUSTER_IP, Pods.SECOND, disruption=what, closed=NO_VIP, stuck=AT_VIP, away=away, lasts=3.0),
+        Change(Do.STAY, Pods.SECOND, closed=NO_VIP),
+    )
+
+
+IN_BOTH = (
+    "(in the first, a Service's only endpoint is replaced; in the second, the Service becomes a ClusterIP Service)"
+)
 
 NAMELESS = "endpoint-without-node"
 """The event about which nothing is promised."""
@@ -561,6 +585,32 @@ EVENTS = (
         ),
     ),
     Event(
+        "proxy-slow",
+        f"While kube-proxy of all nodes has a minSyncPeriod of {MIN_SYNC_SECONDS} s and a Service's only endpoint is "
+        "replaced three times, and afterwards",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(Do.SELECT, Pods.SECOND, disruption=PROXY_SLOW, within=SLOWLY),
+            Change(Do.SELECT, Pods.FIRST, disruption=PROXY_SLOW, within=SLOWLY),
+            Change(Do.SELECT, Pods.ELSEWHERE, disruption=PROXY_SLOW, within=SLOWLY),
+            Change(Do.STAY, Pods.ELSEWHERE),
+        ),
+    ),
+    Event(  # some add-ons serve Services in place of kube-proxy
+        "network-agent-stopped",
+        "During and after two outages of the network add-on's agent on a node without local endpoints (in the first, "
+        "a Service's only endpoint is replaced; in the second, the Service is deleted)",
+        (
+            Change(Do.CREATE, Pods.FIRST),
+            Change(
+                Do.SELECT, Pods.SECOND, disruption=NETWORK_STOPPED, node=Role.BARE_NODE, stuck=AT_BARE_NODE, lasts=3.0
+            ),
+            Change(Do.STAY, Pods.SECOND),
+            Change(Do.DELETE, disruption=NETWORK_STOPPED, node=Role.BARE_NODE, stuck=AT_BARE_NODE, lasts=3.0),
+            Change(Do.STAY_GONE),
+        ),
+    ),
+    Event(
         "proxy-sick",
         "During and after a time in which kube-proxy on the endpoint node cannot write its rules and a Local Service's "
         "only endpoint is replaced",
@@ -578,18 +628,39 @@ EVENTS = (
     ),
     Event(
         "controller-stopped",
-        "During and after two outages of a load balancer's controller (in the first, a Service's only endpoint is "
-        "replaced; in the second, the Service becomes a ClusterIP Service)",
+        f"During and after two outages of a load balancer's controller {IN_BOTH}",
+        two_outages(Disruption.CONTROLLER_STOPPED),
+        kind=ServiceType.LOAD_BALANCER,
+    ),
+    Event(
+        "balancer-cut-off",
+        f"During and after two times in which an ECMP forwarder cannot reach the API server {IN_BOTH}",
+        two_outages(Disruption.BALANCER_CUT_OFF),
+        kind=ServiceType.LOAD_BALANCER,
+        balancer=Balancer.ECMP,
+    ),
+    Event(
+        "announcer-stopped",
+        "During and after two outages of the load balancer's speaker on the only node that may announce the VIP of a "
+        f"Local Service {IN_BOTH}",
+        two_outages(Disruption.SPEAKER_STOPPED, away=AT_VIP),
+        kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
+    ),
+    Event(
+        "speaker-stopped",
+        "During and after an outage of the load balancer's speaker on a node without local endpoints, in which the "
+        "only endpoint of a Local Service, on another node, is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(Do.SELECT, Pods.SECOND, disruption=CONTROLLER_STOPPED, stuck=AT_VIP, lasts=3.0),
-            Change(Do.STAY, Pods.SECOND, lasts=CONTROLLERS),
-            Change(
-                Do.TO_CLUSTER_IP, Pods.SECOND, disruption=CONTROLLER_STOPPED, closed=NO_VIP, stuck=AT_VIP, lasts=3.0
+            Change(  # a lost VIP is not waited for: a kubelet soon ends a speaker that does not answer its probes
+                Do.SELECT, Pods.SECOND, disruption=Disruption.SPEAKER_STOPPED, node=Role.BARE_NODE, stuck=AT_VIP,
+                lasts=SPEAKERS,
             ),
-            Change(Do.STAY, Pods.SECOND, closed=NO_VIP),
+            Change(Do.STAY, Pods.SECOND, lasts=CONTROLLERS),
         ),
         kind=ServiceType.LOAD_BALANCER,
+        external=TrafficPolicy.LOCAL,
     ),
     Event(
         "node-deleted",
@@ -803,6 +874,7 @@ DIALLED = {
     "external-ip": (At.VIP, At.EXTERNAL_IP),
     "proxy-stopped": (*USUAL, *MORE_NODES),
     "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
+    "network-agent-stopped": (*USUAL, *MORE_NODES),
     "proxy-sick": (At.ENDPOINT_NODE,),
     "node-deleted": (*USUAL, *MORE_NODES),
     "node-left": (*USUAL, At.OTHER_NODE),
@@ -812,12 +884,25 @@ DIALLED = {
     "source-ranges": (At.VIP, At.VIP_FROM_NODE),
     "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     "network-policy-vip": (At.VIP,),
-    **dict.fromkeys(("unwanted-node", "cordoned", "node-deleted-vip", "affinity-local"), (At.ENDPOINT_NODE, At.VIP)),
+    **dict.fromkeys(
+        ("unwanted-node", "cordoned", "node-deleted-vip", "affinity-local", "speaker-stopped"),
+        (At.ENDPOINT_NODE, At.VIP),
+    ),
     "families": (*USUAL, *MORE_NODES),
     "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
     "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
     **dict.fromkeys(
-        ("vip", "vip-without-node-ports", "vip-udp", "vip-retyped", "controller-stopped", "freed-vip"), (At.VIP,)
+        (
+            "vip",
+            "vip-without-node-ports",
+            "vip-udp",
+            "vip-retyped",
+            "controller-stopped",
+            "balancer-cut-off",
+            "announcer-stopped",
+            "freed-vip",
+        ),
+        (At.VIP,),
     ),
 }
 """What is dialled in an event, if not the usual entries."""
@@ -861,6 +946,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
     if at is At.OUT and stream not in (UDP_NEW, UDP_SOCKET):
         return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS:
+        if PROXY_SLOW in event.disruptions:
+            return "kube-proxy of each node is replaced in this event, and does not answer meanwhile"
         if event.name not in OF_HEALTH:
             return "kube-proxy stays healthy in this event; other suites ask its health check"
         return "a node's health check is dialled at the node" if at is At.VIP else ""

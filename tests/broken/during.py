@@ -9,8 +9,8 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.disruption import marks, shell
+from esipp.disruption.agents import agent_pods
 from esipp.disruption.marks import Mark
-from esipp.disruption.restarts import agent_pods
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
 from tests.broken.breakage import RunOptions
 from tests.broken.nodes import Live, Nodes, Placed, Rule

@@ -309,10 +309,14 @@ esac""",
     "systemd-run": """[ ! -e "$STATE/no-timers" ] || { echo "no timers" >&2; exit 1; }
 case "$*" in *--unit=esipp-api-slow*) echo "$*" >"$STATE/esipp-api-slow"; exit ;; esac
 while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
-    "pkill": """file="$STATE/${3#kube-}"; file="${file%server}"; [ -e "$file" ] || exit 1
-case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac""",
+    "pkill": """found=1; for name in $(echo "$3" | tr '|' ' '); do
+  file="$STATE/${name#kube-}"; file="${file%server}"; [ -e "$file" ] || continue
+  found=0; case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac
+done; exit $found""",
     # what it says stands for a process id: the files of that container are below /proc/../…/container
-    "pgrep": """file="$STATE/${2#kube-}"; [ -e "${file%server}" ] || exit 1; echo "..$STATE/container" """,
+    "pgrep": """for name in $(echo "$2" | tr '|' ' '); do
+  file="$STATE/${name#kube-}"; [ ! -e "${file%server}" ] || { echo "..$STATE/container"; exit; }
+done; exit 1""",
     "ip": """case "$*" in
   *address\\ show) cat "$STATE/addresses" ;;
   "address add "*) [ -e "$STATE/addresses" ] || : >"$STATE/addresses"
@@ -337,7 +341,9 @@ esac""",
   annotate) [ -e "$STATE/node" ] ;;
   create) [ ! -e "$STATE/node" ] && [ ! -e "$STATE/no-api" ] && cp "$5" "$STATE/node" ;;
 esac""",
-    "ps": 'file="$STATE/${4#kube-}"; cat "${file%server}"',
+    "ps": """for name in $(echo "$4" | tr ',' ' '); do
+  file="$STATE/${name#kube-}"; file="${file%server}"; [ ! -e "$file" ] || cat "$file"
+done""",
 }
 
 
@@ -365,7 +371,7 @@ class FakeNode:
             (programs / name).write_text(f"#!/bin/sh\n{script}\n")
             (programs / name).chmod(0o755)
         (self.state / "kubelet").write_text("active\n")
-        for name in ("proxy", "controller"):
+        for name in ("proxy", "controller", "speaker", "kindnetd"):
             (self.state / name).write_text("S\n")
         (self.state / "node").write_text(NODE)
         self.writers = self.state / "container" / "root" / "usr" / "sbin"

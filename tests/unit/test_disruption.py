@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
+import yaml
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop, StoppedError, undisturbed
@@ -23,6 +24,7 @@ from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
 from esipp.disruption import addresses, disruptor, kube_proxy, restarts, rollouts, services, shell
 from esipp.disruption.addresses import another
+from esipp.disruption.agents import AGENTS, STOPPED, pods_feature
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.kube_proxy import CHANGED_BY
 from esipp.disruption.marks import CORDONED_BY, RefusedError
@@ -67,7 +69,8 @@ def make(cluster: Cluster, shell_of: dict[str, FakeNode]) -> Iterator[Make]:
         def on_node(node: str, command: list[str]) -> list[str] | None:
             return [*shell_of[node].way, *command] if node in shell_of else None
 
-        findings = SimpleNamespace(features={"disruptive": SimpleNamespace(present=allowed)}, on_node=on_node)
+        features, reference = {"disruptive": SimpleNamespace(present=allowed)}, more.pop("reference", None)
+        findings = SimpleNamespace(features=features, on_node=on_node, reference=reference)
         made.append(Disruptor(cluster, cast(Findings, findings), "r1", more.pop("stop", Stop()), guard, **more))
         return made[-1]
 
@@ -404,6 +407,75 @@ def test_kube_proxy_is_in_another_mode_on_all_nodes_and_back(
     assert f"kube-proxy v1.36.3 in {before} mode on 3 nodes again" in proof.words
 
 
+SECTIONS = (
+    "iptables:\n  masqueradeBit: null\n  minSyncPeriod: 1s # usual\n  syncPeriod: 30s\nkind: KubeProxyConfiguration\n"
+    'mode: ""\nnftables:\n  minSyncPeriod: 2s\n'
+)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SECTIONS,
+        SECTIONS.replace('""', "nftables").removesuffix("\n"),
+        SECTIONS.replace('""', "ipvs"),
+        'mode: ""\niptables: {minSyncPeriod: 1s}\nkind: KubeProxyConfiguration\n',
+        "kind: KubeProxyConfiguration\n",
+    ],
+    ids=["the usual mode", "nftables", "no section", "a section of one line", "no mode"],
+)
+def test_kube_proxy_is_slow_on_all_nodes_and_back(config: str, fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies(config)
+    was, mode, seen = fake.plain_objects(), (yaml.safe_load(config).get("mode") or "iptables"), []
+    proof = make().perform(Disruption.PROXY_SLOW, "a", lambda: seen.append(deepcopy(fake.objects)))
+    now, before = (yaml.safe_load(each["data"]["config.conf"]) for each in (seen[0][PROXY_CONFIG], was[PROXY_CONFIG]))
+    assert now.pop(mode) == {**(before.pop(mode, None) or {}), "minSyncPeriod": "10s"}
+    assert now == before, "other modes keep their period"
+    assert fake.plain_objects() == was
+    assert proof.node == "all"
+    assert f"kube-proxy v1.36.3 in {mode} mode on 3 nodes, one node after the other" in proof.words
+    assert f"kube-proxy v1.36.3 in {mode} mode on 3 nodes again" in proof.words
+
+
+def test_kube_proxies_that_report_another_period_are_no_proof(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.add_proxies(SECTIONS)
+    was, roll, reported = fake.plain_objects(), fake.roll, "10s"
+
+    def report() -> None:
+        roll()
+        for name in fake.logs:
+            fake.logs[name] += f'I1128 proxier.go:283] "Iptables sync params" minSyncPeriod="{reported}" burstSyncs=2\n'
+
+    monkeypatch.setattr(fake, "roll", report)
+    make().perform(Disruption.PROXY_SLOW, "", nothing)
+    reported = "1s"
+    with pytest.raises(HarnessError, match="reports minSyncPeriod 1s, not 10s"):
+        make().perform(Disruption.PROXY_SLOW, "", nothing)
+    assert fake.plain_objects() == was
+
+
+def test_a_period_that_another_changes_meanwhile_did_not_last(fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies(SECTIONS)
+    data = fake.objects[PROXY_CONFIG]["data"]
+
+    def meanwhile() -> None:
+        data["config.conf"] = data["config.conf"].replace("10s", "3s")
+
+    with pytest.raises(HarnessError, match="minSyncPeriod is 3s in its ConfigMap, and no longer 10s"):
+        make().perform(Disruption.PROXY_SLOW, "", meanwhile)
+    assert data["config.conf"] == SECTIONS
+
+
+@pytest.mark.parametrize("config", ["mode: kernelspace\n", SECTIONS.replace("1s", "10s"), "["])
+def test_a_kube_proxy_that_is_slow_or_unknown_stays_as_it_is(config: str, fake: FakeNodes, make: Make) -> None:
+    fake.add_proxies(config)
+    with pytest.raises(RefusedError, match="minSyncPeriod"):
+        make().perform(Disruption.PROXY_SLOW, "", nothing)
+    assert not any(request.startswith("PATCH") for request in fake.requests)
+
+
 def test_only_the_line_of_the_mode_is_undone(fake: FakeNodes, make: Make) -> None:
     fake.add_proxies(CONFIG)
     data = fake.objects[PROXY_CONFIG]["data"]
@@ -503,17 +575,17 @@ def kube_proxys(cluster: Cluster, image: str = "", **kernels: str) -> dict[str, 
 
 
 def test_kube_proxy_can_be_changed_where_its_objects_say_so(fake: FakeNodes, cluster: Cluster) -> None:
-    mode, image = kube_proxy.OTHER_MODE, kube_proxy.OTHER_IMAGE
+    mode, image, period = kube_proxy.OTHER_MODE, kube_proxy.OTHER_IMAGE, kube_proxy.OTHER_PERIOD
     assert set(kube_proxys(cluster).values()) == {"there is no DaemonSet kube-system/kube-proxy"}
     fake.add_proxies()
-    assert kube_proxys(cluster) == {mode: "", image: "no other image is named (--kube-proxy-image)"}
-    assert kube_proxys(cluster, "kube-proxy:v1.35.4") == {mode: "", image: ""}
+    assert kube_proxys(cluster) == {mode: "", image: "no other image is named (--kube-proxy-image)", period: ""}
+    assert kube_proxys(cluster, "kube-proxy:v1.35.4") == {mode: "", image: "", period: ""}
     assert "names the image that kube-proxy has now" in kube_proxys(cluster, "kube-proxy:v1.36.3")[image]
     assert "needs Linux 5.13, and b has 5.4.0" in kube_proxys(cluster, b="5.4.0")[mode]
     fake.add_proxies("mode: nftables")
     assert kube_proxys(cluster, b="5.4.0")[mode] == "", "iptables needs no new kernel"
     fake.add_proxies("mode: ipvs")
-    assert "says ipvs" in kube_proxys(cluster)[mode]
+    assert ("says ipvs" in kube_proxys(cluster)[mode], kube_proxys(cluster)[period]) == (True, "")
     fake.add_proxies(image="kube-proxy:v1.30.2")
     assert "without a feature gate" in kube_proxys(cluster)[mode]
     fake.objects[PROXIES]["spec"]["updateStrategy"] = {"type": "OnDelete"}
@@ -759,6 +831,86 @@ def test_a_controller_is_stopped_where_it_runs(fake: FakeNodes, make: Make, cont
     assert "the load balancer's controller is stopped; until the end; started again" in proof.words
 
 
+@pytest.mark.parametrize(
+    ("what", "labels", "process", "words"),
+    [
+        (
+            Disruption.SPEAKER_STOPPED,
+            {"app": "metallb", "component": "speaker"},
+            "speaker",
+            "the load balancer's speaker",
+        ),
+        (Disruption.NETWORK_STOPPED, {"k8s-app": "cilium"}, "cilium-agent", "the network add-on's agent"),
+        (Disruption.NETWORK_STOPPED, {"app": "kindnet"}, "kindnetd", "the network add-on's agent"),
+    ],
+)
+def test_any_agent_is_stopped_by_its_process_and_started_anew(
+    what: Disruption,
+    labels: dict[str, str],
+    process: str,
+    words: str,
+    fake: FakeNodes,
+    make: Make,
+    control_plane: FakeNode,
+) -> None:
+    for name in ("kindnetd", "speaker"):
+        (control_plane.state / name).unlink()
+    (control_plane.state / process).write_text("S\n")
+    seen: list[str] = []
+    named = {key.replace("-", "_"): value for key, value in labels.items()}
+    fake.add_pod("agent-1", "a", namespace="n", daemon_set="ds", **named)
+    fake.add_pod("agent-2", "b", namespace="n", daemon_set="ds", **named)
+    status = fake.pods["n/agent-1"]["status"]
+
+    def see(method: str, path: str, body: Json) -> None:
+        status["containerStatuses"] = [{"restartCount": int(seen == ["T"])}]
+
+    fake.before = see
+    proof = make().perform(what, "a", lambda: seen.append(control_plane.says(process)))
+    assert (seen, control_plane.says(process), control_plane.marked) == (["T"], "S", {})
+    assert f"{words} is stopped; until the end; started again" in proof.words
+
+
+def test_an_agent_of_several_processes_is_restarted_and_never_stopped(cluster: Cluster, fake: FakeNodes) -> None:
+    fake.add_pod("calico-1", "a", namespace="n", daemon_set="ds", k8s_app="calico-node")
+    assert pods_feature(cluster, Disruption.NETWORK_AGENT).present
+    assert not pods_feature(cluster, Disruption.NETWORK_STOPPED).present
+    assert all(names for what in STOPPED for names in AGENTS[what].processes.values())
+    assert all(len(name) <= 15 for what in STOPPED for name in AGENTS[what].processes.values()), "Linux cuts it there"
+
+
+def balancer(*addresses: str) -> Any:
+    return SimpleNamespace(addresses=dict(zip(("IPv4", "IPv6"), addresses, strict=False)))
+
+
+def test_the_reference_balancer_is_cut_off_from_the_api_server(
+    fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
+    seen: list[str] = []
+
+    def meanwhile() -> None:
+        seen.append(control_plane.says("rules"))
+        counted = seen[0].replace("counter", "counter packets 3 bytes 180")
+        (control_plane.state / "rules").write_text(counted)
+
+    what = Disruption.BALANCER_CUT_OFF
+    proof = make(reference=balancer("192.0.2.7", "2001:db8::7")).perform(what, "", meanwhile)
+    for words in ("ip saddr 192.0.2.7 tcp dport 6443", "ip6 daddr 2001:db8::7 tcp sport 6443"):
+        assert f"{words} counter drop;" in seen[0]
+    assert (control_plane.says("rules"), control_plane.marked, proof.node) == ("", {}, "all")
+    assert "12 packets between them were dropped until the end; undone" in proof.words
+
+
+def test_a_balancer_that_sends_nothing_was_not_cut_off(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
+    with pytest.raises(HarnessError, match="There is no reference load balancer"):
+        make().perform(Disruption.BALANCER_CUT_OFF, "", nothing)
+    with pytest.raises(HarnessError, match="sent each other nothing"):
+        make(reference=balancer("192.0.2.7")).perform(Disruption.BALANCER_CUT_OFF, "", nothing)
+    assert (control_plane.says("rules"), control_plane.marked) == ("", {})
+
+
 def registering(fake: FakeNodes, node: FakeNode, uid: str = "uid-another", **changed: str) -> None:
     """Node a, which the API server has as its own commands left it."""
     fake.leases["kube-node-lease/a"] = 1
@@ -882,7 +1034,7 @@ def test_each_disruption_has_its_feature() -> None:
             "control-plane.reachable",
             "nodes.shell",
         ),
-        *("network-add-on.agents", "load-balancer.controller", "rights.node-deletion"),
-        *("kube-proxy.other-mode", "kube-proxy.other-image", "rights.kube-proxy"),
+        *("network-add-on.agents", "network-add-on.stoppable", "load-balancer.controller", "rights.node-deletion"),
+        *("kube-proxy.other-mode", "kube-proxy.other-image", "kube-proxy.other-period", "rights.kube-proxy"),
     }
     assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"

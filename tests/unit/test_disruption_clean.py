@@ -15,7 +15,7 @@ import pytest
 from esipp.base.errors import PreflightError
 from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import ROLLOUTS, Disruption
 from esipp.cluster import leases
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner
@@ -85,7 +85,7 @@ def test_all_marks_are_found_and_undone(cluster: Cluster, node: FakeNode, fake: 
     assert cleaned(cluster) == ["nothing to clean up"]
 
 
-@pytest.mark.parametrize("what", [Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED])
+@pytest.mark.parametrize("what", ROLLOUTS)
 def test_kube_proxy_gets_back_what_it_had(what: Disruption, cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     fake.add_proxies()
     before = fake.plain_objects()
@@ -93,6 +93,8 @@ def test_kube_proxy_gets_back_what_it_had(what: Disruption, cluster: Cluster, no
     def change(by: str) -> None:
         if what is Disruption.PROXY_MODE:
             kube_proxy.change_mode(cluster, by, "nftables")
+        elif what is Disruption.PROXY_SLOW:
+            kube_proxy.change_period(cluster, by, "10s")
         else:
             kube_proxy.change_image(cluster, by, "kube-proxy:v1.35.4")
 

@@ -15,6 +15,8 @@ STOPPED = {
     Disruption.KUBELET: ("kubelet", "inactive", "active"),
     Disruption.API_SERVER: ("api", "T", "S"),
     Disruption.PROXY_STOPPED: ("proxy", "T", "S"),
+    Disruption.NETWORK_STOPPED: ("kindnetd", "T", "S"),
+    Disruption.SPEAKER_STOPPED: ("speaker", "T", "S"),
     Disruption.CONTROLLER_STOPPED: ("controller", "T", "S"),
 }
 BOTH = pytest.mark.parametrize("what", list(STOPPED))
@@ -220,6 +222,15 @@ def test_a_node_that_cannot_save_its_object_is_reported(node: FakeNode) -> None:
     (node.state / "node").write_text("the server is currently unable to handle the request")
     with pytest.raises(HarnessError, match="Cannot stop node-deleted"):
         shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)
+
+
+def test_a_switch_lets_the_balancer_reach_the_api_server_again(node: FakeNode) -> None:
+    what = Disruption.BALANCER_CUT_OFF
+    shell.stop(node.way, what, "host/1", 60, shell.note_balancer(["192.0.2.7"]))
+    assert shell.is_stopped(node.way, what)
+    assert (shell.dropped(node.way), sorted(node.marked)) == (0, ["balancer", what.value])
+    subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True)
+    assert (shell.is_stopped(node.way, what), node.marked) == (False, {})
 
 
 OTHERS = ("192.0.2.252", "2001:db8::fc")

@@ -64,8 +64,8 @@ OF_A_VIEW = 1
 """The Cluster service whose view only a cloud's balancer has: on kind nobody can be asked for it."""
 
 
-OF_METALLB = 1
-"""The Service, with one port, of an event whose controller a run can stop: MetalLB's alone."""
+OF_METALLB = 3
+"""The Services, with one port each, of events whose controller or speaker a run can stop: MetalLB's alone."""
 
 OF_LONG, VIPS_OF_LONG = 5, 1
 """The ports on nodes, and the VIPs, of events that only ``--long`` asks."""

@@ -59,8 +59,8 @@ def matching(*patterns: str) -> set[str]:
     return {check.id for check in CHECKS if any(fnmatchcase(check.id, pattern) for pattern in patterns)}
 
 
-SICK = matching("changes.proxy-sick.*")
-"""Checks of an event with stages that last longer than those of this world."""
+LONGER = matching("changes.proxy-sick.*", "changes.proxy-slow.*")
+"""Checks of events with stages that may last longer than those of this world."""
 
 TRACKED = matching(*(f"changes.{name}.*" for name in ("scaled-to-zero", "replaced", "deleted", "taken-over")))
 """Checks of the events that all streams see."""
@@ -81,7 +81,7 @@ def test_what_follows_within_the_limit_passes_and_later_does_not() -> None:
 def test_new_flows_that_reach_pods_of_before_fail_everywhere(name: str) -> None:
     found = statuses(World(keeps=frozenset({name})), KUBE_PROXY)
     assert those(found, Status.FAIL) & TRACKED == matching(f"*.{name}.*") & TRACKED
-    several = matching("*.scaled-up-and-down.*", "*.one-source-port.*", "*.affinity.*", "*.affinity-local.*") | SICK
+    several = matching("*.scaled-up-and-down.*", "*.one-source-port.*", "*.affinity.*", "*.affinity-local.*") | LONGER
     assert those(found, Status.FAIL) >= matching(f"*.{name}.*.gone") - several
     assert not those(found, Status.KNOWN)
 
@@ -91,7 +91,7 @@ def test_a_socket_that_still_reaches_the_pods_of_before_is_a_known_defect_of_kub
     found = statuses(world, KUBE_PROXY)
     gone = matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("scaled-to-zero", "deleted", "retyped*")))
     gone |= matching("changes.one-node-port.*.udp-socket.*.gone", "changes.vip-udp.*.udp-socket.*.gone")
-    gone |= matching("changes.proxy-stopped-deleted.*.udp-socket.*.gone")
+    gone |= matching(*(f"changes.{name}.*.udp-socket.*.gone" for name in ("proxy-stopped-deleted", "network-agent-*")))
     gone |= matching("changes.address-added-local.*.udp-socket.*.gone", "changes.port-*.udp-socket.*.gone")
     assert those(found, Status.KNOWN) == gone
     assert those(found, Status.FAIL) & TRACKED == matching("*.udp-socket.*") & TRACKED - gone
@@ -353,14 +353,16 @@ def test_what_is_wrong_fails_on_an_overloaded_machine_as_well(world: World, of: 
 def test_what_gets_no_answer_after_a_change_is_not_served() -> None:
     for name in NAMES:
         found = statuses(World(silent=frozenset({name})))
-        one_stage = matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served", "*.vip-retyped.*") | SICK
+        one_stage = (
+            matching("*.one-node-port.*node.udp*", "*.proxy-stopped-deleted.*.served", "*.vip-retyped.*") | LONGER
+        )
         one_stage |= matching("*.moved-local.endpoint-node.*.served")
         one_stage |= matching(
             "*.moved-local.endpoint-node.*.served", "*.port-removed.*.udp*", "*.port-changed.clusterip.*"
         )
         one_stage |= matching("*.vip-port-changed.vip.*", "*.freed-vip.*.served")
         wanted = matching(*(f"*.{name}.*.{claim}" for claim in (*POSITIVE, "no-loss")))
-        assert those(found, Status.FAIL) - SICK == wanted - one_stage
+        assert those(found, Status.FAIL) - LONGER == wanted - one_stage
 
 
 def test_requests_without_an_endpoint_are_refused() -> None:

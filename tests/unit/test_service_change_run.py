@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,7 +26,7 @@ from esipp.scenarios import events
 from esipp.scenarios.service_change import run
 from esipp.scenarios.service_change.objects import objects, service
 from esipp.scenarios.service_change.run import HOLDS, Driver, off_beat
-from esipp.scenarios.service_change.subject import INSIDE, SECOND_INSIDE, At, Do, Pods, service_of
+from esipp.scenarios.service_change.subject import INSIDE, SECOND_INSIDE, At, Claim, Do, Pods, service_of
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
@@ -349,6 +350,41 @@ def test_a_stage_under_a_disruption_ends_with_it(monkeypatch: pytest.MonkeyPatch
     assert last.pods == stuck.pods == Pods.SECOND.names != first.pods
 
 
+def test_stages_of_the_same_disruption_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(lambda name: 9.0)
+    driver = driven(monkeypatch, "proxy-slow", world)
+    first, *slow, last = driver.seen.stages
+    ((what, _, ended),) = world.disrupted
+    assert what is Disruption.PROXY_SLOW
+    assert [stage.pods for stage in slow] == [each.names for each in (Pods.SECOND, Pods.FIRST, Pods.ELSEWHERE)]
+    assert {stage.within for stage in slow} == {40.0} != {last.within} == {first.within}
+    assert all(before.accepted < after.cause == after.accepted for before, after in pairwise(slow))
+    assert (last.cause, last.accepted) == (ended, ended + 2.0)
+
+
+def test_an_agent_that_is_stopped_twice_starts_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    driven(monkeypatch, "network-agent-stopped", world)
+    assert [(what, node) for what, node, _ in world.disrupted] == [
+        (Disruption.NETWORK_STOPPED, ROLES[Role.BARE_NODE])
+    ] * 2
+
+
+def test_a_service_of_the_reference_balancer_has_its_class() -> None:
+    made = service(event_of("balancer-cut-off"), RUN, (Protocol.TCP,))
+    assert made["spec"]["loadBalancerClass"] == "esipp.dev/reference-ecmp"
+    own = {check.subject.event.name for check in CHECKS if check.subject.own_service}
+    assert ("balancer-cut-off" in own, "controller-stopped" in own) == (False, True)
+    features = {name for check in CHECKS if check.subject.event.name == "balancer-cut-off" for name in check.features}
+    assert ("load-balancer.reference-ecmp" in features, "load-balancer" in features) == (True, False)
+
+
+def test_a_vip_may_be_lost_only_while_whoever_announces_it_is_away() -> None:
+    lossless = {check.subject.event.name for check in CHECKS if check.subject.claim is Claim.NO_LOSS}
+    assert "announcer-stopped" not in lossless
+    assert lossless >= {"speaker-stopped", "controller-stopped", "balancer-cut-off", "network-agent-stopped"}
+
+
 def test_a_disruption_that_is_not_allowed_breaks_the_event_off(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HarnessError, match="is not allowed"):
         driven(monkeypatch, "proxy-stopped", World(), disruptor=False)
@@ -584,7 +620,7 @@ def ports_of(port: int = 80, targets: tuple[int, int] = (8081, 8082)) -> list[di
 
 SPECS = {
     Do.OTHER_TARGET: {"ports": ports_of(targets=(9081, 9082))},
-    Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None},
+    Do.TO_CLUSTER_IP: {"type": "ClusterIP", "loadBalancerClass": None, "externalTrafficPolicy": None},
     Do.AFFINITY_ON: {"sessionAffinity": "ClientIP"},
     Do.AFFINITY_MINUTE: {
         "sessionAffinity": "ClientIP",

@@ -17,6 +17,7 @@ from typing import Any
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 CONFIG = Path("/etc/cni/net.d/10-esipp.conflist")
 PERIOD_SECONDS = 1.0  # a new node is wired within this time
+NAME = "esipp-network"  # of the process, as `pgrep -x` finds it
 Node = dict[str, Any]
 
 
@@ -77,6 +78,7 @@ def settle(node: Node) -> None:
 
 def main() -> None:
     """Follow the nodes for as long as the pod lives."""
+    Path("/proc/self/comm").write_text(NAME)
     while True:
         try:
             for node in nodes():

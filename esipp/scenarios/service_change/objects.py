@@ -54,7 +54,7 @@ def service(
     more: Json = {} if event.node_ports else {"allocateLoadBalancerNodePorts": False}
     more |= {"externalIPs": list(external)} if event.external_ip else {}
     more |= manifests.first_family(event.first) if event.first else {}
-    balancer = UNSERVED_CLASS if event.unserved else ""
+    balancer = UNSERVED_CLASS if event.unserved else event.balancer.its_class
     made = manifests.service_over(
         name or event.service, run, pods, event.kind, event.external, balancer, ports=ports, **internal, **more
     )

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
@@ -181,14 +181,9 @@ class Driver:
             self._start(followed=True)
             self._wait(first)  # for those that have just begun
             cause = time.monotonic()
-            for change in others:
-                if change.disruption is None:
-                    self._stage(change, cause)
-                    cause = time.monotonic()
-                else:
-                    cause = self._disrupted(change, change.disruption)
-                if self.enforced and not self.enforced.present:
-                    break
+            for (what, node), alike in groupby(others, key=lambda change: (change.disruption, change.node)):
+                changes = list(alike)
+                cause = self._disrupted(changes, what, node) if what else self._stages(changes, cause)
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
             last_answers(self.stop, end, last, self.timeouts.last_answers)
@@ -201,6 +196,15 @@ class Driver:
         self._end_pods()
 
     # --------------------------------------------------------------------------------------------------- the changes
+    def _stages(self, changes: Iterable[Change], cause: float) -> float:
+        """Stages one after the other; when the last one ended. They end early where NetworkPolicies have no effect."""
+        for change in changes:
+            if self.enforced and not self.enforced.present:
+                break
+            self._stage(change, cause)
+            cause = time.monotonic()
+        return cause
+
     def _stage(self, change: Change, cause: float) -> None:
         refused = ""
         try:
@@ -234,8 +238,8 @@ class Driver:
         own = (self.testbed.namespace, self._name)
         return taken(services, _node_ports(self._spec).values(), but=(own,), addresses=self._spec["clusterIPs"])
 
-    def _disrupted(self, change: Change, what: Disruption) -> float:
-        """A stage during which something is disrupted; when that began to be undone, which the next stage begins with.
+    def _disrupted(self, changes: Iterable[Change], what: Disruption, node: Role) -> float:
+        """Stages during which something is disrupted; when that began to be undone, which the next stage begins with.
 
         Raises:
             HarnessError: it could not be done, proven or undone.
@@ -246,11 +250,10 @@ class Driver:
 
         def meanwhile() -> None:
             nonlocal ended
-            self._stage(change, cause)
-            ended = time.monotonic()
+            ended = self._stages(changes, cause)
 
         with self.disruptor() as disruptor:
-            disruptor.perform(what, self.testbed.roles[change.node], meanwhile)
+            disruptor.perform(what, self.testbed.roles[node], meanwhile)
         return ended
 
     @property
@@ -267,7 +270,9 @@ class Driver:
             Do.RELEASE: lambda _: self._release(),
             Do.CREATE_AGAIN: lambda change: self._create(self._name, change),
             Do.TAKE_OVER: self._take_over,
-            Do.TO_CLUSTER_IP: partial(self._update, type="ClusterIP", loadBalancerClass=None),
+            Do.TO_CLUSTER_IP: partial(
+                self._update, type="ClusterIP", loadBalancerClass=None, externalTrafficPolicy=None
+            ),
             Do.TO_NODE_PORT: partial(self._update, type="NodePort", loadBalancerClass=None, ports=self._spec["ports"]),
             Do.TO_LOAD_BALANCER: partial(
                 self._update, type="LoadBalancer", loadBalancerClass=UNSERVED_CLASS, ports=self._spec["ports"]

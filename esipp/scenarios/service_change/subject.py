@@ -10,6 +10,7 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.model import (
     ANYTHING,
     OUTSIDE,
+    Balancer,
     Client,
     Family,
     Protocol,
@@ -236,7 +237,11 @@ DURING = {
     Disruption.TAINT: "its node has the taint of the cluster autoscaler",
     Disruption.PROXY_STOPPED: "kube-proxy of a node is stopped",
     Disruption.PROXY_SICK: "kube-proxy of a node cannot write its rules",
+    Disruption.PROXY_SLOW: "kube-proxy of all nodes waits between two syncs",
+    Disruption.NETWORK_STOPPED: "the network add-on's agent of a node is stopped",
+    Disruption.SPEAKER_STOPPED: "the load balancer's speaker of a node is stopped",
     Disruption.CONTROLLER_STOPPED: "the controller of its load balancer is stopped",
+    Disruption.BALANCER_CUT_OFF: "its load balancer is cut off from the API server",
     Disruption.NODE_DELETED: "a Node object is deleted",
     Disruption.NODE_LEFT: "a node is off its network and has no Node object",
     Disruption.API_SLOW: "the API server takes seconds for an answer",
@@ -256,9 +261,11 @@ class Change:
         sticky: whether each client keeps its pod.
         brief: whether it does so for ``AFFINITY_SECONDS`` only.
         lasts: seconds for which the stage lasts at least.
-        disruption: what is in effect until the stage ends; the change itself comes after it.
+        disruption: what is in effect until the stage ends, or the last one of those that follow and have the same; the
+            change itself comes after it.
         node: the role of the node that it is about; a disruption that is ``PLACED`` has its own.
         stuck: entries that cannot follow, so that nothing is required of them.
+        away: entries among these that may also lose requests.
         sick: the health checks that say 503 in this stage; all others say 200.
         within: seconds in which every stream must follow.
     """
@@ -272,6 +279,7 @@ class Change:
     disruption: Disruption | None = None
     node: Role = Role.ENDPOINT_NODE
     stuck: frozenset[At] = frozenset()
+    away: frozenset[At] = frozenset()
     sick: frozenset[Health] = frozenset()
     within: float = FIELD_LIMIT
     other: Pods = Pods.NONE
@@ -357,6 +365,7 @@ class Event:
         meanwhile: when requirements hold, as text: ``While a Service loses all its endpoints``.
         changes: its stages, in order; the first is the creation.
         kind: the type of the Service.
+        balancer: the load balancer of a LoadBalancer Service.
         external, internal: its traffic policies; None if unset.
         first: the first family of a Service that has both; None for the order of the cluster.
         apart: whether each protocol has a port number of its own. Otherwise the API server gives all of them one
@@ -372,6 +381,7 @@ class Event:
     meanwhile: str
     changes: tuple[Change, ...]
     kind: ServiceType = ServiceType.NODE_PORT
+    balancer: Balancer = Balancer.DEFAULT
     external: TrafficPolicy | None = None
     internal: TrafficPolicy | None = None
     first: Family | None = None
@@ -477,12 +487,17 @@ class ServiceChange(Subject):
         """Return what the cluster's own load balancer must carry, if its VIP is dialled."""
         vantage = self.at.client.vantage.value
         words = (ANYTHING, self.stream.protocol.value, self.family.value, "unset", vantage)
-        return frozenset(word.lower() for word in words if self.at.is_vip)
+        return frozenset(word.lower() for word in words if self.of_own_balancer)
 
     @property
     def own_service(self) -> str:
-        """Return the Service, if its VIP is dialled."""
-        return self.event.service if self.at.is_vip else ""
+        """Return the Service, if its VIP of the cluster's own load balancer is dialled."""
+        return self.event.service if self.of_own_balancer else ""
+
+    @property
+    def of_own_balancer(self) -> bool:
+        """Return whether a VIP of the cluster's own load balancer is dialled."""
+        return self.at.is_vip and self.event.balancer is Balancer.DEFAULT
 
 
 ServiceChangeCheck = Check[ServiceChange]

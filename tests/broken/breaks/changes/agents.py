@@ -9,7 +9,7 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Role
 from esipp.checks.stream import Reuse
-from esipp.disruption.restarts import agent_pods
+from esipp.disruption.agents import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of

@@ -10,7 +10,7 @@ from esipp.checks.check import Check
 from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
-from esipp.disruption.restarts import agent_pods
+from esipp.disruption.agents import agent_pods
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.subject import At, Claim, service_of
@@ -196,33 +196,59 @@ def without_its_vips(event: str) -> Callable[[Live], list[Rule]]:
     return rules
 
 
-@contextmanager
-def given_up_while_a_node_is_deleted(nodes: Nodes) -> Iterator[Placed]:
-    """The VIP is gone while the Node object of a node without endpoints is."""
-    yield from while_so(
-        nodes, service_of(DELETED_VIP), lambda: in_effect(nodes.bare, Disruption.NODE_DELETED),
-        without_its_vips(DELETED_VIP),
-    )  # fmt: skip
+Where = Callable[[Nodes], str]
+"""The node where something is in effect."""
 
 
-@contextmanager
-def given_up_for_a_slow_api(nodes: Nodes) -> Iterator[Placed]:
-    """The VIP is gone for good once the API server is slow."""
+def at_bare_node(nodes: Nodes) -> str:
+    return nodes.bare
+
+
+def at_endpoint_node(nodes: Nodes) -> str:
+    return nodes.roles[Role.ENDPOINT_NODE]
+
+
+def at_control_plane(nodes: Nodes) -> str:
     (control_plane,) = (node for node in nodes.containers if node not in nodes.roles.values())
-    yield from once_so(
-        nodes, service_of(SLOW), lambda: in_effect(control_plane, Disruption.API_SLOW), without_its_vips(SLOW)
-    )
+    return control_plane
 
 
-@contextmanager
-def given_up_by_its_controller(nodes: Nodes) -> Iterator[Placed]:
-    """The VIP is gone for good once its controller has been away."""
+def at_controller(nodes: Nodes) -> str:
     (pod,) = agent_pods(nodes.cluster, Disruption.CONTROLLER_STOPPED)
-    node = pod["spec"]["nodeName"]
-    yield from once_so(
-        nodes, service_of(CONTROLLER), over(lambda: in_effect(node, Disruption.CONTROLLER_STOPPED)),
-        without_its_vips(CONTROLLER),
-    )  # fmt: skip
+    return str(pod["spec"]["nodeName"])
+
+
+def given_up_while(event: str, what: Disruption, where: Where) -> Apply:
+    """The VIP is gone while something is in effect."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        node = where(nodes)
+        yield from while_so(nodes, service_of(event), lambda: in_effect(node, what), without_its_vips(event))
+
+    return apply
+
+
+def given_up_from(event: str, what: Disruption, where: Where) -> Apply:
+    """The VIP is gone for good from when something is in effect."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        node = where(nodes)
+        yield from once_so(nodes, service_of(event), lambda: in_effect(node, what), without_its_vips(event))
+
+    return apply
+
+
+def given_up_after(event: str, what: Disruption, where: Where) -> Apply:
+    """The VIP is gone for good once something was in effect."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        node = where(nodes)
+        yield from once_so(nodes, service_of(event), over(lambda: in_effect(node, what)), without_its_vips(event))
+
+    return apply
 
 
 def at_rest_too(way: Way) -> Callable[[Check], bool]:
@@ -295,7 +321,7 @@ BREAKS = (
         Group.NODES,
         "no node takes the VIP of a Local Service while the Node object of a node without endpoints is deleted",
         run_of_change(DELETED_VIP),
-        given_up_while_a_node_is_deleted,
+        given_up_while(DELETED_VIP, Disruption.NODE_DELETED, at_bare_node),
         lambda check: of_change(check, DELETED_VIP, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,
@@ -305,7 +331,7 @@ BREAKS = (
         Group.NODES,
         "no node takes a Service's VIP any longer once the API server has taken seconds for its answers",
         run_of_change(SLOW),
-        given_up_for_a_slow_api,
+        given_up_from(SLOW, Disruption.API_SLOW, at_control_plane),
         lambda check: of_change(check, SLOW, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,
@@ -315,7 +341,7 @@ BREAKS = (
         Group.NODES,
         "no node takes a Service's VIP any longer once the load balancer's controller has started again",
         run_of_change(CONTROLLER),
-        given_up_by_its_controller,
+        given_up_after(CONTROLLER, Disruption.CONTROLLER_STOPPED, at_controller),
         lambda check: of_change(check, CONTROLLER, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,
