@@ -21,12 +21,13 @@ from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.addresses import AddressAdded
 from esipp.disruption.marks import RefusedError
-from esipp.disruption.restarts import Restart, agent_pods
+from esipp.disruption.restarts import Restart, agent_pods, api_servers
 from esipp.disruption.rollback import UNDONE, undo_all
 from esipp.disruption.rollouts import ProxyMode, ProxyUpgraded
 from esipp.disruption.services import (
     AgentDisturbed,
     ApiServerAway,
+    ApiServersInTurn,
     ApiServerSlow,
     KubeletStopped,
     NodeDeleted,
@@ -194,6 +195,8 @@ class Disruptor:
                 return EntriesDeleted(cluster, self._run, node, self._way(node))
             case Disruption.API_SERVER:
                 return ApiServerAway(cluster, what, by, self._control_planes(), bound)
+            case Disruption.API_SERVERS_IN_TURN:
+                return ApiServersInTurn(cluster, what, by, self._control_planes(), bound)
             case Disruption.API_SLOW:
                 return ApiServerSlow(cluster, what, by, self._control_planes(), bound)
         nodes = {node: self._way(node)}
@@ -236,8 +239,7 @@ class Disruptor:
 
     def _control_planes(self) -> dict[str, tuple[str, ...]]:
         """The nodes with a pod of the API server, and the commands to enter them."""
-        pods = self._cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
-        names = sorted({pod["spec"]["nodeName"] for pod in pods})
+        names = sorted({pod["spec"]["nodeName"] for pod in api_servers(self._cluster)})
         if not names:
             raise HarnessError(
                 "Cannot find a node that runs the API server.", "no pod has the label component=kube-apiserver."

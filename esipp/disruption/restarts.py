@@ -1,5 +1,6 @@
 """The agents of a cluster, and restarts of those of DaemonSets: kube-proxy, the network add-on's, speakers."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
@@ -60,6 +61,22 @@ def owner_of(pod: Json, kind: str = "DaemonSet") -> str:
     """The uid of the owner that will replace a pod; "" if there is none of this kind."""
     owners = pod["metadata"].get("ownerReferences") or []
     return next((str(each["uid"]) for each in owners if each["kind"] == kind and each.get("controller")), "")
+
+
+def api_servers(cluster: Cluster) -> list[Json]:
+    """The API servers that are pods, as kubeadm's are."""
+    return cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
+
+
+def on_node(pods: Collection[Json], node: str) -> list[Json]:
+    """Those of the pods that are on a node."""
+    return [pod for pod in pods if pod["spec"].get("nodeName") == node]
+
+
+def starts_of(pods: Collection[Json]) -> tuple[int, bool]:
+    """How often the containers of pods were started again, and whether all of these pods are ready; not without any."""
+    states = [state for pod in pods for state in pod.get("status", {}).get("containerStatuses") or []]
+    return sum(int(state.get("restartCount", 0)) for state in states), bool(pods) and all(map(is_ready, pods))
 
 
 def pods_feature(cluster: Cluster, what: Disruption) -> Feature:

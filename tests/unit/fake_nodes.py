@@ -310,7 +310,11 @@ esac""",
 case "$*" in *--unit=esipp-api-slow*) echo "$*" >"$STATE/esipp-api-slow"; exit ;; esac
 while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
     "pkill": """file="$STATE/${3#kube-}"; file="${file%server}"; [ -e "$file" ] || exit 1
-case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac""",
+case $1 in
+  -STOP) echo T >"$file" ;;
+  -CONT | -KILL) echo S >"$file" ;;
+  -TERM) echo "${3}" >>"$STATE/ended" ;;
+esac""",
     # what it says stands for a process id: the files of that container are below /proc/../…/container
     "pgrep": """file="$STATE/${2#kube-}"; [ -e "${file%server}" ] || exit 1; echo "..$STATE/container" """,
     "ip": """case "$*" in
