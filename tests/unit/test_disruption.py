@@ -1,12 +1,15 @@
 """Disruptions prove that they happened, are undone whatever happens, and touch only what is ours."""
 
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -881,7 +884,7 @@ def in_turn(
     Returns what each look at their pods found: the nodes where they were ended, and those where they are not ready.
     """
     monkeypatch.setattr(services, "ASK_SPACING", 0.02)
-    monkeypatch.setattr(services, "STARTED_AGAIN", SHORT)
+    monkeypatch.setattr(services, "STARTED_AGAIN", replace(SHORT, seconds=10.0))
     fake.add_pod("kube-apiserver-b", "b", namespace="kube-system", component="kube-apiserver", tier="control-plane")
     shell_of["b"] = FakeNode(tmp_path / "b")
     looks: list[tuple[list[str], list[str]]] = []
@@ -909,9 +912,10 @@ def test_api_servers_are_restarted_one_after_the_other(
     proof = make().perform(Disruption.API_SERVERS_IN_TURN, "", lambda: ended.append(in_turn[-1][0]))
     assert [shell_of[name].says("ended") for name in ("a", "b")] == ["kube-apiserver"] * 2, "each of them once"
     assert ended == [["a", "b"]], "both, before traffic is looked at"
-    assert in_turn[:5] == [([], []), (["a"], ["a"]), (["a"], []), (["a", "b"], ["b"]), (["a", "b"], [])]
-    assert "the API servers were restarted one after the other, on a in 0." in proof.words
-    assert "s passed without an answer; it answers, and the control plane worked again" in proof.words
+    seen = [look for look, _ in groupby(in_turn)]
+    assert seen == [([], []), (["a"], ["a"]), (["a"], []), (["a", "b"], ["b"]), (["a", "b"], [])]
+    assert re.search(r"the API servers were restarted one after the other, on a in \d+\.\d s, on b in ", proof.words)
+    assert re.search(r"\d of \d+ requests were answered, one at least every \d+\.\d s; it answers", proof.words)
     assert (proof.node, shell_of["a"].marked) == ("all", {}), "their kubelets start them again: nothing is left to undo"
 
 
@@ -926,8 +930,13 @@ def test_no_api_server_is_ended_beside_one_that_is_not_ready(
 
 
 def test_after_an_api_server_that_does_not_start_again_no_other_is_ended(
-    fake: FakeNodes, make: Make, in_turn: list[tuple[list[str], list[str]]], shell_of: dict[str, FakeNode]
+    fake: FakeNodes,
+    make: Make,
+    in_turn: list[tuple[list[str], list[str]]],
+    shell_of: dict[str, FakeNode],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(services, "STARTED_AGAIN", SHORT)
     fake.before = lambda method, path, body: None
     with pytest.raises(HarnessError, match="The API server on node a does not start again"):
         make().perform(Disruption.API_SERVERS_IN_TURN, "", nothing)
@@ -937,16 +946,17 @@ def test_after_an_api_server_that_does_not_start_again_no_other_is_ended(
 def test_a_time_without_any_api_server_is_no_restart_in_turn(
     fake: FakeNodes, make: Make, in_turn: list[tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "GIVEN_UP", 0.4)
+    monkeypatch.setattr(services, "GIVEN_UP", 1.0)
     began: list[float] = []
 
     def away() -> None:
         began.append(time.monotonic())
-        fake.silent = lambda: time.monotonic() - began[0] < 0.6
-        threading.Event().wait(0.8)
+        fake.silent = lambda: time.monotonic() - began[0] < 1.5
+        threading.Event().wait(2.0)
 
-    with pytest.raises(HarnessError, match=r"one after the other, none answered for 0\.[6-9] s"):
+    with pytest.raises(HarnessError, match=r"one after the other, none answered for [1-9]"):
         make().perform(Disruption.API_SERVERS_IN_TURN, "", away)
+    assert began, "it was found out only then"
 
 
 @pytest.mark.parametrize("what", [Disruption.API_SERVER, Disruption.KUBELET])
