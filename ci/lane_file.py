@@ -159,6 +159,12 @@ class Lane:
         return self.network == CILIUM
 
     @property
+    def control_planes(self) -> int:
+        """How many control plane nodes its kind config has."""
+        nodes = (yaml.safe_load(self.kind_config.read_text()) or {}).get("nodes") or []
+        return sum(node.get("role") == "control-plane" for node in nodes)
+
+    @property
     def balancer_options(self) -> list[str]:
         """The options of the reference load balancer."""
         own = emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]

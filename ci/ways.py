@@ -110,6 +110,8 @@ class Hermetic:
         routing = None
         if METALLB_BGP in lane.load_balancers:
             routing = base_image.make(base_image.ROUTER, builder.store, self.engine, self.journal)
+        if lane.control_planes > 1:
+            base_image.make_api_balancer(base, self.engine, self.journal)
         node_image, chart = built.node_image, None
         if lane.has_cilium:
             node_image = hermetic_cilium.make(node_image, builder.store, self.engine, self.journal)

@@ -69,6 +69,7 @@ SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
     "Virtual IPs and Service Proxies: minSyncPeriod",
 )
+HA_TOPOLOGY = docs("setup/production-environment/tools/kubeadm/ha-topology/", "Options for Highly Available Topology")
 VERSION_SKEW = Reference(
     "Kubernetes version skew policy: kube-proxy", "https://kubernetes.io/releases/version-skew-policy/#kube-proxy"
 )

@@ -33,6 +33,7 @@ class Phase(StrEnum):
     SPEAKER_MOVES = "speaker-moves"
     NETWORK_AGENT = "network-agent"
     API_SERVER = "api-server"
+    API_SERVERS_IN_TURN = "api-servers-in-turn"
     KUBELET = "kubelet"
     IDLE_KUBELET = "idle-kubelet"
     CUT_OFF = "cut-off"
@@ -63,7 +64,8 @@ class Event:
             client's neighbour table shows the move; else ``MOVES_WITHIN``.
         lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
         node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, every
-            control plane node for ``api-server``, and all nodes for ``proxy-mode`` and ``proxy-upgraded``.
+            control plane node for ``api-server`` and ``api-servers-in-turn``, and all nodes for ``proxy-mode`` and
+            ``proxy-upgraded``.
         moves: the endpoint node's pod is deleted and replaced meanwhile.
         refuses: that node takes no new connections for a while, without a word.
         cuts: what is open through that node breaks.

@@ -23,6 +23,10 @@ class Disruption(StrEnum):
     handshakes, but no answer comes. Components with leader election lose it after about 10 s and restart. Nodes do not
     renew their Leases meanwhile. Kubelets kill the stopped process after about 80 s, because its liveness probe
     fails."""
+    API_SERVERS_IN_TURN = "api-servers-in-turn"
+    """Each API server process is ended (SIGTERM), and its kubelet starts it again, before the next one is. The others
+    answer meanwhile. Requests and watches of clients that were at the ended one break, and so does every ``kubectl
+    exec``."""
     KUBELET = "kubelet"
     """A node's kubelet is stopped. Its pods keep running. After the controller's grace period (40 to 50 s) the node is
     not ready."""
@@ -86,6 +90,7 @@ FEATURES = {
     Disruption.KUBE_PROXY: ("kube-proxy.pods",),
     Disruption.SPEAKER: ("load-balancer.speaker",),
     Disruption.API_SERVER: ("control-plane.reachable",),
+    Disruption.API_SERVERS_IN_TURN: ("control-plane.reachable", "control-plane.several"),
     Disruption.KUBELET: ("nodes.shell",),
     Disruption.CUT_OFF: ("nodes.shell",),
     Disruption.CONNTRACK_FULL: ("nodes.shell",),
@@ -110,7 +115,7 @@ FEATURES = {
 ROLLOUTS = (Disruption.PROXY_MODE, Disruption.PROXY_SLOW, Disruption.PROXY_UPGRADED)
 """Disruptions that replace kube-proxy on all nodes."""
 
-CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SLOW, *ROLLOUTS})
+CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SERVERS_IN_TURN, Disruption.API_SLOW, *ROLLOUTS})
 """Disruptions of the whole cluster; all others are of a node."""
 
 

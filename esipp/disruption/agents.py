@@ -1,12 +1,13 @@
 """The agents of a cluster: kube-proxy, the network add-on's, the load balancer's speakers and controller."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from esipp.base.json import Json
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.disruption.marks import is_ready
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,22 @@ def owner_of(pod: Json, kind: str = "DaemonSet") -> str:
     """The uid of the owner that will replace a pod; "" if there is none of this kind."""
     owners = pod["metadata"].get("ownerReferences") or []
     return next((str(each["uid"]) for each in owners if each["kind"] == kind and each.get("controller")), "")
+
+
+def api_servers(cluster: Cluster) -> list[Json]:
+    """The API servers that are pods, as kubeadm's are."""
+    return cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
+
+
+def on_node(pods: Collection[Json], node: str) -> list[Json]:
+    """Those of the pods that are on a node."""
+    return [pod for pod in pods if pod["spec"].get("nodeName") == node]
+
+
+def starts_of(pods: Collection[Json]) -> tuple[int, bool]:
+    """How often the containers of pods were started again, and whether all of these pods are ready; not without any."""
+    states = [state for pod in pods for state in pod.get("status", {}).get("containerStatuses") or []]
+    return sum(int(state.get("restartCount", 0)) for state in states), bool(pods) and all(map(is_ready, pods))
 
 
 def pods_feature(cluster: Cluster, what: Disruption) -> Feature:

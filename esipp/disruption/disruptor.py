@@ -20,7 +20,7 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.addresses import AddressAdded
-from esipp.disruption.agents import STOPPED, agent_pods
+from esipp.disruption.agents import STOPPED, agent_pods, api_servers
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, undo_all
@@ -28,6 +28,7 @@ from esipp.disruption.rollouts import ProxyMode, ProxySlow, ProxyUpgraded
 from esipp.disruption.services import (
     AgentDisturbed,
     ApiServerAway,
+    ApiServersInTurn,
     ApiServerSlow,
     BalancerCutOff,
     KubeletStopped,
@@ -202,6 +203,8 @@ class Disruptor:
                 return EntriesDeleted(cluster, self._run, node, self._way(node))
             case Disruption.API_SERVER:
                 return ApiServerAway(cluster, what, by, self._control_planes(), bound)
+            case Disruption.API_SERVERS_IN_TURN:
+                return ApiServersInTurn(cluster, what, by, self._control_planes(), bound)
             case Disruption.API_SLOW:
                 return ApiServerSlow(cluster, what, by, self._control_planes(), bound)
             case Disruption.BALANCER_CUT_OFF:
@@ -252,8 +255,7 @@ class Disruptor:
 
     def _control_planes(self) -> dict[str, tuple[str, ...]]:
         """The nodes with a pod of the API server, and the commands to enter them."""
-        pods = self._cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
-        names = sorted({pod["spec"]["nodeName"] for pod in pods})
+        names = sorted({pod["spec"]["nodeName"] for pod in api_servers(self._cluster)})
         if not names:
             raise HarnessError(
                 "Cannot find a node that runs the API server.", "no pod has the label component=kube-apiserver."

@@ -15,10 +15,11 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.actions import Action
-from esipp.disruption.agents import AGENTS, agent_pods
+from esipp.disruption.agents import AGENTS, agent_pods, api_servers, on_node, starts_of
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
 from esipp.disruption.restarts import AGAIN
 from esipp.disruption.rollback import Undo
+from esipp.probing.node_containers import run as run_on
 
 Way = tuple[str, ...]
 
@@ -29,6 +30,10 @@ SLOW = 1.0
 ASK_SPACING = 1.0
 UNANSWERED = Budget("an unanswered request to the stopped API server", 30.0, need=1, spacing=0.1)
 LATE = Budget("a late answer of the slow API server", 30.0, need=1, spacing=0.1)
+GIVEN_UP = 10.0
+"""Seconds without an answer after which clients of the API give up: what has leader election, by its defaults."""
+STARTED_AGAIN = Budget("an API server to start again, and all to be ready", 330.0, need=1, spacing=0.5)
+"""At once the first time; its kubelet waits longer each time, up to 300 s, until none has ended for ten minutes."""
 CONTROL_PLANE = Budget("the control plane to work again", 330.0, need=1, spacing=0.5)
 """Its kubelet restarts a component that lost its leader election; after many restarts, that takes up to 300 s."""
 NOT_READY = Budget("a node without a kubelet to become not ready", 180.0, need=1, spacing=0.5)
@@ -51,7 +56,8 @@ class _Poller:
         self._cluster, self._timeout = cluster, timeout
         self._over = threading.Event()
         self.sent = self.answered = 0
-        self.longest = 0.0
+        self.longest = self._longest_silence = 0.0
+        self._heard = time.monotonic()
         threading.Thread(target=self._ask, name="asking the API server", daemon=True).start()
 
     def _ask(self) -> None:
@@ -67,8 +73,16 @@ class _Poller:
             if not self._over.is_set():
                 self.sent += 1
                 self.answered += answered
-                self.longest = max(self.longest, time.monotonic() - began)
+                now = time.monotonic()
+                self.longest = max(self.longest, now - began)
+                if answered:
+                    self._longest_silence, self._heard = self.silence, now
             self._over.wait(ASK_SPACING)
+
+    @property
+    def silence(self) -> float:
+        """The longest time without the end of an answer up to now, in seconds."""
+        return max(self._longest_silence, time.monotonic() - self._heard)
 
     def end(self) -> None:
         """Stop counting."""
@@ -193,13 +207,8 @@ class AgentDisturbed(OnNodes):
 
     def _pods(self) -> dict[str, tuple[int, bool]]:
         """The agent's pods on the node, by uid: how often containers were started again, and whether it is ready."""
-        found = {}
-        for pod in agent_pods(self.cluster, self.what):
-            if pod["spec"].get("nodeName") == self._node:
-                states = pod.get("status", {}).get("containerStatuses") or []
-                starts = sum(int(state.get("restartCount", 0)) for state in states)
-                found[str(pod["metadata"]["uid"])] = starts, is_ready(pod)
-        return found
+        pods = on_node(agent_pods(self.cluster, self.what), self._node)
+        return {str(pod["metadata"]["uid"]): starts_of([pod]) for pod in pods}
 
 
 @dataclass
@@ -237,7 +246,7 @@ class BalancerCutOff(OnNodes):
 
 @dataclass
 class ApiServersDisturbed(OnNodes):
-    """All API servers at once."""
+    """All API servers: at once, or in turn."""
 
     _timeout: ClassVar[float]
     _asking: _Poller | None = field(default=None, init=False)
@@ -310,6 +319,91 @@ class ApiServerAway(ApiServersDisturbed):
                 f"the observation must end within {self.longest:.0f} s.",
             )
         return f"none of {asking.sent} requests was answered meanwhile"
+
+
+class ApiServersInTurn(ApiServersDisturbed):
+    """A restart of each API server, one after the other.
+
+    Their kubelets start them again, so there is no rollback.
+    """
+
+    _timeout = ASK_SECONDS
+    _starts: Mapping[str, int]
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        """Nothing."""
+        return ()
+
+    def do(self) -> None:
+        """Send requests from now on.
+
+        Raises:
+            RefusedError: without one of the API servers, there might be none that answers. Nothing was done.
+        """
+        self._starts, unready = self._state()
+        if unready:
+            raise RefusedError(
+                f"The API server on {unready[0]} is not ready.", "see 'kubectl get pods -n kube-system'."
+            )
+        self._asking = _Poller(self.cluster, self._timeout)
+
+    def prove(self, stop: Stop) -> str:
+        """End each API server once the one before has started again and all are ready."""
+        said = [f"on {node} in {self._restart(node, stop):.1f} s" for node in self.nodes]
+        self._answered()
+        return f"the API servers were restarted one after the other, {', '.join(said)}"
+
+    def lasts(self) -> str:
+        """Check that some API server answered all the while."""
+        silence = self._answered()
+        assert self._asking is not None
+        self._asking.end()
+        return (
+            f"{self._asking.answered} of {self._asking.sent} requests were answered, one at least every {silence:.1f} s"
+        )
+
+    def _restart(self, node: str, stop: Stop) -> float:
+        """Restart the API server of a node, and wait until all are ready; in seconds."""
+        stop.check()
+        if run_on(self.nodes[node], f"pkill -TERM -x {shell.API_SERVER_PROCESS}").returncode != 0:
+            raise HarnessError(f"There is no process of the API server on node {node}.", f"see 'ps' on node {node}.")
+
+        def look() -> Reading:
+            try:
+                starts, unready = self._state()
+            except (ApiError, UnreachableError) as silent:  # the connection was to the one that has just ended
+                return Reading(False, str(silent))
+            if starts[node] == self._starts[node]:
+                return Reading(False, "not started again")
+            return Reading(not unready, f"not ready: {', '.join(unready)}" if unready else "all ready")
+
+        waited = stop.converge(look, STARTED_AGAIN).required(
+            f"The API server on node {node} does not start again", "see 'kubectl get pods -n kube-system'."
+        )
+        return waited.seconds
+
+    def _state(self) -> tuple[dict[str, int], list[str]]:
+        """How often the API server of each node was started again, and the nodes where it is not ready."""
+        pods = api_servers(self.cluster)
+        found = {node: starts_of(on_node(pods, node)) for node in self.nodes}
+        starts = {node: number for node, (number, _) in found.items()}
+        return starts, [node for node, (_, ready) in found.items() if not ready]
+
+    def _answered(self) -> float:
+        """The longest time without an answer so far, in seconds.
+
+        Raises:
+            HarnessError: it is so long that clients have given up.
+        """
+        assert self._asking is not None
+        silence = self._asking.silence
+        if silence > GIVEN_UP:
+            raise HarnessError(
+                f"While the API servers were restarted one after the other, none answered for {silence:.1f} s.",
+                "check how the load balancer before them finds out which of them work.",
+            )
+        return silence
 
 
 def wait_for_control_plane(cluster: Cluster) -> float:

@@ -23,7 +23,7 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
 from esipp.disruption import kube_proxy
-from esipp.disruption.agents import agent_pods, pods_feature
+from esipp.disruption.agents import agent_pods, api_servers, pods_feature
 from esipp.disruption.marks import CORDONED_BY
 from esipp.judging.topology import Node, cast_roles, is_ready, read_node
 from esipp.ledger.reading import check_run
@@ -334,7 +334,7 @@ def disruption_features(
             f"node {lost[0]} is not a container on this machine" if lost else "docker exec reaches every node",
         ),
     }
-    found["control-plane.reachable"] = _control_plane(cluster, reached)
+    found |= _control_plane(cluster, reached)
     return found | kube_proxy.features(cluster, nodes, kube_proxy_image)
 
 
@@ -347,15 +347,17 @@ def _controller(cluster: Cluster, reached: Collection[str]) -> Feature:
     return _reached(sorted(nodes), reached)
 
 
-def _control_plane(cluster: Cluster, reached: Collection[str]) -> Feature:
+def _control_plane(cluster: Cluster, reached: Collection[str]) -> dict[str, Feature]:
+    """Whether the nodes of all API servers can be reached, and whether there are several."""
+    names = ("control-plane.reachable", "control-plane.several")
     try:
-        pods = cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="component=kube-apiserver")
+        on = sorted({pod["spec"].get("nodeName", "") for pod in api_servers(cluster)})
     except (ApiError, UnreachableError) as broken:
-        return Feature(False, f"cannot list the pods of kube-system: {broken}")
-    on = sorted({pod["spec"].get("nodeName", "") for pod in pods})
+        return dict.fromkeys(names, Feature(False, f"cannot list the pods of kube-system: {broken}"))
     if not on:
-        return Feature(False, "no pod has the label component=kube-apiserver")
-    return _reached(on, reached)
+        return dict.fromkeys(names, Feature(False, "no pod has the label component=kube-apiserver"))
+    several = f"API servers run on {', '.join(on)}" if len(on) > 1 else f"the only API server runs on {on[0]}"
+    return dict(zip(names, (_reached(on, reached), Feature(len(on) > 1, several)), strict=True))
 
 
 def _reached(nodes: Collection[str], reached: Collection[str]) -> Feature:

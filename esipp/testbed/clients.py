@@ -28,6 +28,7 @@ class Clients:
     probers: dict[str, Prober] = field(default_factory=dict)
     agents: dict[str, Prober] = field(default_factory=dict)
     _started: list[Prober] = field(default_factory=list)
+    _clients: Sequence[Client] = ()
     _seen_by: dict[str, frozenset[IPAddress]] = field(default_factory=dict)
 
     def start(self, clients: Iterable[Client]) -> Topology:
@@ -36,7 +37,7 @@ class Clients:
         Raises:
             HarnessError: a prober does not start.
         """
-        wanted = sorted(set(clients), key=lambda client: client.name)
+        wanted = self._clients = sorted(set(clients), key=lambda client: client.name)
         with ThreadPoolExecutor(max_workers=12) as pool:
             agents = {node: pool.submit(self._agent, node) for node in self.testbed.agents}
             own = {client: pool.submit(self._at, client) for client in wanted if client.vantage is not Vantage.NODE}
@@ -76,6 +77,19 @@ class Clients:
         if self.agents[node].ended:
             self.agents[node] = self._agent(node)
         return self.agents[node]
+
+    def renew(self) -> None:
+        """Start another prober in each pod whose last one ended.
+
+        Each is a ``kubectl exec``, which ends with the API server or the kubelet that it goes through.
+        """
+        for node in self.agents:
+            self.agent(node)
+        for client in self._clients:
+            if client.vantage is Vantage.NODE:
+                self.probers[client.name] = self.agents[self._node_of(client)]
+            elif client.vantage is Vantage.POD and self.probers[client.name].ended:
+                self.probers[client.name] = self._in_pod(client.name)
 
     def on_agent(self, node: str, command: Sequence[str] = ()) -> list[str]:
         """The command line that runs a command in the agent of a node."""

@@ -154,6 +154,13 @@ EVENTS = (
         lasts=30.0,
     ),
     Event(
+        phase=Phase.API_SERVERS_IN_TURN,
+        meanwhile="While the API servers of all control plane nodes are restarted, one after the other",
+        references=(E2E_RESTARTS, HA_TOPOLOGY),
+        disruption=Disruption.API_SERVERS_IN_TURN,
+        lasts=3.0,
+    ),
+    Event(
         phase=Phase.KUBELET,
         meanwhile="While the kubelet of the endpoint node is stopped, until its pods are no longer endpoints",
         references=(NODES_PAGE, DESIGN_BLACKHOLE),

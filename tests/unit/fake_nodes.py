@@ -311,7 +311,11 @@ case "$*" in *--unit=esipp-api-slow*) echo "$*" >"$STATE/esipp-api-slow"; exit ;
 while [ "$1" != sh ]; do shift; done; printf '%s' "$3" >"$STATE/switch" """,
     "pkill": """found=1; for name in $(echo "$3" | tr '|' ' '); do
   file="$STATE/${name#kube-}"; file="${file%server}"; [ -e "$file" ] || continue
-  found=0; case $1 in -STOP) echo T >"$file" ;; -CONT | -KILL) echo S >"$file" ;; esac
+  found=0; case $1 in
+    -STOP) echo T >"$file" ;;
+    -CONT | -KILL) echo S >"$file" ;;
+    -TERM) echo "$name" >>"$STATE/ended" ;;
+  esac
 done; exit $found""",
     # what it says stands for a process id: the files of that container are below /proc/../…/container
     "pgrep": """for name in $(echo "$2" | tr '|' ' '); do

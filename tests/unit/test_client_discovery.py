@@ -309,6 +309,25 @@ def test_an_agent_whose_prober_ended_gets_another_one(monkeypatch: pytest.Monkey
     assert clients.agent("a") is cast(Any, second)
 
 
+def test_probers_in_pods_that_ended_are_replaced_and_those_outside_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = Clients(cast(Any, SimpleNamespace(roles=ROLES)), None, {})
+    node = next(iter(ROLES.values()))
+    role = next(role for role, name in ROLES.items() if name == node)
+    clients._clients = (
+        Client("pod", Vantage.POD), Client("idle", Vantage.POD), Client("host", Vantage.NODE, role),
+        Client("outside", Vantage.OUTSIDE),
+    )  # fmt: skip
+    gone, there = SimpleNamespace(ended=True), SimpleNamespace(ended=False)
+    clients.agents[node] = cast(Any, gone)
+    clients.probers = {"pod": gone, "idle": there, "host": gone, "outside": gone}  # type: ignore[dict-item]
+    monkeypatch.setattr(clients, "_agent", lambda name: f"another agent on {name}")
+    monkeypatch.setattr(clients, "_in_pod", lambda name: f"another in {name}")
+    clients.renew()
+    another = f"another agent on {node}"
+    assert clients.agents == {node: another}
+    assert clients.probers == {"pod": "another in pod", "idle": there, "host": another, "outside": gone}
+
+
 # ---------------------------------------------------------------------------------- nodes one way, VIPs another
 PRIVATE, PUBLIC = "10.8.0.2", "11.22.33.44"
 VIP_CHECK = "loadbalancer.local.tcp.ipv4.outside-1-to-vip"

@@ -153,13 +153,15 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     "phase",
     [
         *(Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER),
-        *(Phase.PROXY_MODE, Phase.PROXY_UPGRADED),
+        *(Phase.PROXY_MODE, Phase.PROXY_UPGRADED, Phase.API_SERVERS_IN_TURN),
     ],
 )
 def test_a_disruption_is_the_disruptors_and_its_proof_is_reported(phase: Phase) -> None:
     disruptor, notes = FakeDisruptor(), Notes()
     made(disruptor=disruptor).perform(event(phase), notes)
-    everywhere = phase in (Phase.API_SERVER, Phase.PROXY_MODE, Phase.PROXY_UPGRADED)
+    everywhere = phase in (
+        Phase.API_SERVER, Phase.API_SERVERS_IN_TURN, Phase.PROXY_MODE, Phase.PROXY_UPGRADED
+    )  # fmt: skip
     assert disruptor.asked == [(event(phase).disruption, "" if everywhere else "a", "", False)]
     assert (notes.happened, notes.ended, notes.words) == (2.0, 4.0, "seen with our own eyes")
     assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
@@ -441,8 +443,9 @@ def test_an_interrupt_ends_every_wait() -> None:
 
 # ------------------------------------------------------------------------------------------------- one after the other
 def gathering(acts: Acts, *phases: Phase, timeouts: Timeouts = QUICK) -> Gathering:
+    clients = SimpleNamespace(renew=lambda: acts.streams.done.append("probers renewed"))  # type: ignore[attr-defined]
     return Gathering(
-        acts.testbed, None, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
+        acts.testbed, clients, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
         [event(each) for each in phases], ReferenceReports(None, "ns"), acts.stop,
         lambda: pytest.fail("there is one"), lambda _: None, timeouts=timeouts,
     )  # fmt: skip
@@ -483,7 +486,8 @@ def test_ways_that_do_not_answer_again_are_reported() -> None:
     session = gathering(acts, Phase.CORDON)
     session._go_through(acts, None)  # type: ignore[arg-type]
     assert session._windows[0].unsettled == "nodeport.local IPv4"
-    assert traffic.done == ["renewed", "counted", "heard", "renewed"], "a port from before the rules says nothing"
+    done = ["renewed", "counted", "probers renewed", "heard", "renewed"]
+    assert traffic.done == done, "a port from before the rules says nothing"
 
 
 @pytest.mark.usefixtures("_quick")

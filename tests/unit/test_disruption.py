@@ -1,11 +1,15 @@
 """Disruptions prove that they happened, are undone whatever happens, and touch only what is ours."""
 
 import os
+import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -1019,6 +1023,94 @@ def test_a_slow_api_server_is_proven_by_a_late_answer(
     assert (control_plane.says("esipp-api-slow"), control_plane.marked, proof.node) == ("", {}, "all")
 
 
+@pytest.fixture
+def in_turn(
+    fake: FakeNodes,
+    control_plane: FakeNode,
+    shell_of: dict[str, FakeNode],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[tuple[list[str], list[str]]]:
+    """Two nodes with API servers. One that was ended starts again, and is ready when that was seen once.
+
+    Returns what each look at their pods found: the nodes where they were ended, and those where they are not ready.
+    """
+    monkeypatch.setattr(services, "ASK_SPACING", 0.02)
+    monkeypatch.setattr(services, "STARTED_AGAIN", replace(SHORT, seconds=10.0))
+    fake.add_pod("kube-apiserver-b", "b", namespace="kube-system", component="kube-apiserver", tier="control-plane")
+    shell_of["b"] = FakeNode(tmp_path / "b")
+    looks: list[tuple[list[str], list[str]]] = []
+
+    def see(method: str, path: str, body: Json) -> None:
+        if not path.endswith("/pods"):
+            return
+        known = looks[-1][0] if looks else []
+        ended = [name for name in ("a", "b") if shell_of[name].says("ended")]
+        fresh = [name for name in ended if name not in known]
+        for name in ("a", "b"):
+            status = fake.pods[f"kube-system/kube-apiserver-{name}"]["status"]
+            status["containerStatuses"] = [{"restartCount": len(shell_of[name].says("ended").split())}]
+            status["conditions"] = [{"type": "Ready", "status": "False" if name in fresh else "True"}]
+        looks.append((ended, fresh))
+
+    fake.before = see
+    return looks
+
+
+def test_api_servers_are_restarted_one_after_the_other(
+    make: Make, in_turn: list[tuple[list[str], list[str]]], shell_of: dict[str, FakeNode]
+) -> None:
+    ended: list[list[str]] = []
+    proof = make().perform(Disruption.API_SERVERS_IN_TURN, "", lambda: ended.append(in_turn[-1][0]))
+    assert [shell_of[name].says("ended") for name in ("a", "b")] == ["kube-apiserver"] * 2, "each of them once"
+    assert ended == [["a", "b"]], "both, before traffic is looked at"
+    seen = [look for look, _ in groupby(in_turn)]
+    assert seen == [([], []), (["a"], ["a"]), (["a"], []), (["a", "b"], ["b"]), (["a", "b"], [])]
+    assert re.search(r"the API servers were restarted one after the other, on a in \d+\.\d s, on b in ", proof.words)
+    assert re.search(r"\d of \d+ requests were answered, one at least every \d+\.\d s; it answers", proof.words)
+    assert (proof.node, shell_of["a"].marked) == ("all", {}), "their kubelets start them again: nothing is left to undo"
+
+
+def test_no_api_server_is_ended_beside_one_that_is_not_ready(
+    fake: FakeNodes, make: Make, in_turn: list[tuple[list[str], list[str]]], shell_of: dict[str, FakeNode]
+) -> None:
+    fake.before = lambda method, path, body: None
+    fake.pods["kube-system/kube-apiserver-b"]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    with pytest.raises(RefusedError, match="The API server on b is not ready"):
+        make().perform(Disruption.API_SERVERS_IN_TURN, "", nothing)
+    assert shell_of["a"].says("ended") == ""
+
+
+def test_after_an_api_server_that_does_not_start_again_no_other_is_ended(
+    fake: FakeNodes,
+    make: Make,
+    in_turn: list[tuple[list[str], list[str]]],
+    shell_of: dict[str, FakeNode],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(services, "STARTED_AGAIN", SHORT)
+    fake.before = lambda method, path, body: None
+    with pytest.raises(HarnessError, match="The API server on node a does not start again"):
+        make().perform(Disruption.API_SERVERS_IN_TURN, "", nothing)
+    assert (shell_of["a"].says("ended"), shell_of["b"].says("ended")) == ("kube-apiserver", "")
+
+
+def test_a_time_without_any_api_server_is_no_restart_in_turn(
+    fake: FakeNodes, make: Make, in_turn: list[tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "GIVEN_UP", 1.0)
+    began: list[float] = []
+
+    def away() -> None:
+        began.append(time.monotonic())
+        fake.silent = lambda: time.monotonic() - began[0] < 1.5
+        threading.Event().wait(2.0)
+
+    with pytest.raises(HarnessError, match=r"one after the other, none answered for [1-9]"):
+        make().perform(Disruption.API_SERVERS_IN_TURN, "", away)
+    assert began, "it was found out only then"
+
+
 @pytest.mark.parametrize("what", [Disruption.API_SERVER, Disruption.KUBELET])
 def test_a_node_that_cannot_be_reached_is_not_touched(what: Disruption, fake: FakeNodes, make: Make) -> None:
     with pytest.raises(HarnessError):
@@ -1032,6 +1124,7 @@ def test_each_disruption_has_its_feature() -> None:
             "kube-proxy.pods",
             "load-balancer.speaker",
             "control-plane.reachable",
+            "control-plane.several",
             "nodes.shell",
         ),
         *("network-add-on.agents", "network-add-on.stoppable", "load-balancer.controller", "rights.node-deletion"),

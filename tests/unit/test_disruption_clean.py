@@ -544,3 +544,9 @@ def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes) -
     assert present("a", "a") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}
     assert present("ab", "a") == {"kube-proxy.pods", "control-plane.reachable"}
     assert present("a", "") == {"kube-proxy.pods"}
+
+    one = disruption_features(cluster, {"a": "6.1"}, "a")["control-plane.several"]
+    assert one.why == "the only API server runs on a"
+    fake.add_pod("kube-apiserver-b", "b", namespace="kube-system", component="kube-apiserver")
+    assert present("ab", "ab") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable", "control-plane.several"}
+    assert present("ab", "a") == {"kube-proxy.pods", "control-plane.several"}

@@ -64,8 +64,9 @@ def test_the_plan_of_all_checks() -> None:
     assert planned["interoperability"] == ["neighbours, names, creation of many Services side by side"]
     assert planned["continuity"][:2] == ["quiet", "rolling-update"]
     of_nodes = ("kubelet", "idle-kubelet", "cut-off", "idle-left", "conntrack-full", "conntrack-deleted")
-    assert planned["continuity"][-7:] == [
+    assert planned["continuity"][-8:] == [
         "api-server alone (touches the whole cluster)",
+        "api-servers-in-turn alone (touches the whole cluster)",
         *(f"{name} alone (touches a node)" for name in of_nodes),
     ]
 

@@ -173,6 +173,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found[LONG] = Feature(asked.long, "--long" if asked.long else "only with --long", ours=True)
     for name in ("nodes.shell", "control-plane.reachable"):
         found[name] = Feature(own_kind, "docker reaches kind's nodes only")
+    found["control-plane.several"] = Feature(False, "assumes one API server")
     found["load-balancer.speaker"] = Feature(profile.noun == "MetalLB", "esipp supports only MetalLB's speakers")
     of_metallb = own_kind and profile.noun == "MetalLB"
     found["load-balancer.controller"] = Feature(of_metallb, "esipp stops only MetalLB's controller, on kind's nodes")

@@ -221,6 +221,8 @@ class Gathering:
             trouble = broken.sentence
         except (ApiError, UnreachableError) as broken:
             trouble = str(broken)
+        if event.disruption:
+            self.clients.renew()
         held = self.stop.converge(acts.whole, self.timeouts.pods_ready)
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         if held.held:

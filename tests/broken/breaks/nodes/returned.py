@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Event
 
 from esipp.base.json import Json
@@ -10,7 +10,8 @@ from esipp.checks.check import Check
 from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
-from esipp.disruption.agents import agent_pods
+from esipp.cluster.client import ApiError, UnreachableError
+from esipp.disruption.agents import agent_pods, api_servers, starts_of
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.subject import At, Claim, service_of
@@ -107,6 +108,22 @@ def wrong_once(
             yield placed
 
     return apply
+
+
+def api_server_restarted(nodes: Nodes) -> Callable[[], bool]:
+    """Whether an API server has started again."""
+
+    def starts() -> int:
+        return starts_of(api_servers(nodes.cluster))[0]
+
+    before = starts()
+
+    def is_so() -> bool:
+        with suppress(ApiError, UnreachableError):  # the connection was to the one that has just ended
+            return starts() > before
+        return False
+
+    return is_so
 
 
 def resetting(nodes: Nodes, service: Json) -> Iterator[Rule]:
@@ -209,8 +226,7 @@ def at_endpoint_node(nodes: Nodes) -> str:
 
 
 def at_control_plane(nodes: Nodes) -> str:
-    (control_plane,) = (node for node in nodes.containers if node not in nodes.roles.values())
-    return control_plane
+    return str(api_servers(nodes.cluster)[0]["spec"]["nodeName"])
 
 
 def at_controller(nodes: Nodes) -> str:
@@ -355,6 +371,20 @@ BREAKS = (
         wrong_once(lambda nodes: restarted(nodes, Disruption.NETWORK_AGENT), THROUGH_NODE, without),
         lambda check: of_phase(
             check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
+        ),
+        names="flushes connection tracking|a node drops a connection",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "services-gone-while-api-servers-restart",
+        Group.NODES,
+        "a node drops new connections to a nodePort, and resets open ones, for five seconds from when the first of two "
+        "API servers has started again on (lane `kind-2-control-planes`)",
+        run_of(Phase.API_SERVERS_IN_TURN),
+        wrong_once(api_server_restarted, THROUGH_NODE, without),
+        lambda check: of_phase(
+            check, Phase.API_SERVERS_IN_TURN, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
         ),
         names="flushes connection tracking|a node drops a connection",
         may=by_chance,
