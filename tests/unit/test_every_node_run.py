@@ -28,7 +28,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, WAITS
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, PARALLEL, WAITS
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
@@ -195,6 +195,14 @@ def test_an_announced_address_that_leads_nowhere_fails_its_checks_and_costs_few_
     assert found == {name for name in verdicts(seen) if name.endswith("ipv4.every-address")}
     assert max(job.count for job in wire.jobs if job.host.startswith("192.0.4.")) == SAMPLES - SAMPLED
     assert max(job.count for job in wire.jobs if job.host.startswith("192.0.3.")) == SHARED - SAMPLED
+
+
+def test_a_silent_node_has_all_its_connections_at_once_and_keeps_no_other_target_waiting() -> None:
+    _, wire, _ = survey(silent="10.0.0.2")
+    judged = [job for job in wire.jobs if job.protocol == "tcp" and job.count > 1]
+    at_node = {host: {job.parallel for job in judged if job.host == host} for host in ("10.0.0.1", "10.0.0.2")}
+    assert at_node["10.0.0.2"] == {0}
+    assert PARALLEL[Protocol.TCP] in at_node["10.0.0.1"]
 
 
 @pytest.mark.parametrize("entrance", [Entrance.VIP, Entrance.EXTERNAL_IP, Entrance.CLUSTER_IP, Entrance.LOOPBACK])
