@@ -10,6 +10,7 @@ from esipp.checks.stream import CLEANED, RECOVERS, STEADY, TIMEOUT
 from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PROMPT
 from esipp.judging.controls import ALPHA
 from esipp.judging.frame import FEW, OVERLOADED
+from esipp.judging.promise import PERIOD_OFF
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
 from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
 from esipp.judging.timeline.streams import MOST_GAP
@@ -21,7 +22,6 @@ from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
 from esipp.scenarios.endpoint_change import evidence, rest
 from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
-from esipp.scenarios.load_balancer_probes.judge import OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
 from esipp.scenarios.paths.judge import BY_CHANCE, MOSTLY_CONTROL
@@ -158,7 +158,7 @@ PASSES = (
         ("balancer-uneven-by-a-little", "balancer-unequal"),
     ),
     Tolerance(
-        f"A load balancer's health-check period may differ from its profile's by {OFF:.0%}.",
+        f"A load balancer's health-check period may differ from its profile's by {PERIOD_OFF:.0%}.",
         "Probers share the work, and captures have gaps.",
         "A period that is wrong by less.",
         ("balancer-probes-less-often-than-its-profile-says",),

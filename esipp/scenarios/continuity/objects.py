@@ -23,9 +23,6 @@ ROLLED = "esipp.dev/rolled"
 """The annotation of the pod template whose change begins a rolling update."""
 
 
-TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
-
-
 def service_name(way: Way, protocol: Protocol = Protocol.TCP) -> str:
     """The Service of a way for a protocol: a load balancer has one, and many carry no mix."""
     name = f"continuity-{way.by}-{way.policy.value.lower()}"
@@ -34,7 +31,8 @@ def service_name(way: Way, protocol: Protocol = Protocol.TCP) -> str:
 
 def service(way: Way, run: str, protocol: Protocol = Protocol.TCP) -> Json:
     """One Service over the Deployment's pods."""
-    port = {"name": protocol.value.lower(), "protocol": protocol.value, "port": PORT, "targetPort": TARGETS[protocol]}
+    target = manifests.TARGETS[protocol]
+    port = {"name": protocol.value.lower(), "protocol": protocol.value, "port": PORT, "targetPort": target}
     kind = ServiceType.LOAD_BALANCER if way.balancer else ServiceType.NODE_PORT
     of_balancer = way.balancer.its_class if way.balancer else ""
     name, pods = service_name(way, protocol), {MOVES_LABEL: DEPLOYMENT}

@@ -23,8 +23,6 @@ MOST_NODES = 10
 HIGHEST = 65535
 """The last port that a Service may have; 80 is the other."""
 
-TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
-
 
 def homes(ground: Ground) -> list[str]:
     """The nodes with endpoints: those with a role first."""
@@ -82,7 +80,7 @@ def _service(
             "name": f"{protocol.value.lower()}-{port}",
             "protocol": protocol.value,
             "port": port,
-            "targetPort": TARGETS[protocol],
+            "targetPort": manifests.TARGETS[protocol],
         }
         for protocol in protocols
         for port in (80, HIGHEST)

@@ -16,7 +16,7 @@ from esipp.checks import health
 from esipp.checks.check import Feature
 from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
-from esipp.checks.profile import Target
+from esipp.checks.profile import PROXY_PORT, Target
 from esipp.judging.promise import probe_timeout_of
 from esipp.judging.reading import contradiction
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
@@ -83,9 +83,6 @@ SHARED = 200
 
 SHARING = (Entrance.NODE_PORT, Entrance.CLUSTER_IP)
 """Where shares are compared, in addition to VIPs."""
-
-PROXY_PORT = 10256
-"""The port of kube-proxy's own health check, by default."""
 
 LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 

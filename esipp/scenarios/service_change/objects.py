@@ -21,7 +21,6 @@ SERVES = 45
 MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 """The label that tells controllers to leave an EndpointSlice to whom it names."""
 
-TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 SECOND_TARGETS = {"TCP": manifests.SECOND_TARGETS["tcp"], "UDP": manifests.SECOND_TARGETS["udp"]}
 """The same of a pod's second server, as the API names protocols."""
 
@@ -46,7 +45,7 @@ def service(
             "port": first + (number if event.apart else 0),
             "targetPort": target,
         }
-        for number, (each, target) in enumerate(TARGETS.items())
+        for number, (each, target) in enumerate(manifests.TARGETS.items())
         if each in protocols
     ]
     pods = {key: value for key, value in selector(run, event.changes[0].pods).items() if value}
