@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Check, checks_about
 from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, SOME, vip_service
-from esipp.scenarios.every_node.subject import BALANCED, INSIDE, Entrance, EveryNode
+from esipp.scenarios.every_node.subject import BALANCED, INSIDE, Entrance, EveryNodeCheck
 from esipp.scenarios.health.objects import local_service
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
@@ -42,9 +41,9 @@ def endpoints(ground: Ground) -> dict[str, str]:
     return {f"every-node-{at + 1}": nodes[at % len(nodes)] for at in range(number)}
 
 
-def objects(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[EveryNodeCheck], ground: Ground) -> Objects:
     """Everything these checks need."""
-    subjects = [check.subject for check in checks_about(EveryNode, checks)]
+    subjects = [check.subject for check in checks]
     protocols = sorted({each.protocol for each in subjects if each.protocol})
     outside = frozenset(each.client for each in subjects if each.entrance not in (*INSIDE, Entrance.ADDRESSES))
     if not protocols and not any(each.entrance is Entrance.HEALTH for each in subjects):
