@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from esipp.checks.power import say_share
 from esipp.checks.stream import CLEANED, RECOVERS, STEADY, TIMEOUT
 from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PROMPT
-from esipp.judging.controls import ALPHA
+from esipp.judging.controls import ALPHA, LEAST_FAULTS, MOSTLY_CONTROL
 from esipp.judging.frame import FEW, OVERLOADED
 from esipp.judging.promise import PERIOD_OFF
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
@@ -24,7 +24,7 @@ from esipp.scenarios.endpoint_change import evidence, rest
 from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
-from esipp.scenarios.paths.judge import BY_CHANCE, MOSTLY_CONTROL
+from esipp.scenarios.paths.judge import BY_CHANCE
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
 from esipp.scenarios.policy_change.timeline import SAMPLED
 
@@ -51,7 +51,7 @@ PASSES = (
         f"On a path that answered before, an answer may take {ANSWER_TIMEOUT:.0f} s.",
         "TCP sends a lost SYN again after 1, 3 and 7 s; a busy machine answers late. Another check compares how many "
         "answers are late with controls without a Service.",
-        f"Lost SYNs and lost data, if fewer than {connections.LEAST} connections or "
+        f"Lost SYNs and lost data, if fewer than {LEAST_FAULTS} connections or "
         f"{say_share(connections.LEAST_SHARE)} of them are late, or all in {connections.LEAST_SECONDS - 1} seconds.",
         ("three-in-a-hundred-syns-lost", "late-at-one-node", "first-data-lost-at-one-node"),
     ),
