@@ -26,6 +26,8 @@ class House:
         upward: imports from a lower room to a higher one; None where the tree names no order.
         knot: the largest set of rooms and loose modules that all import each other, by way of others too.
         cycles: sets of files that all import each other, in the same way.
+        kinds: places where the kind of a check is tested, by its subject's class; those outside of `scenarios/` and
+            `suites/`, which know their own, second.
         files: Python files of the product.
         lines: their lines.
     """
@@ -35,6 +37,7 @@ class House:
     upward: int | None
     knot: tuple[str, ...]
     cycles: tuple[tuple[str, ...], ...]
+    kinds: tuple[int, int]
     files: int
     lines: int
 
@@ -47,6 +50,7 @@ class House:
             "upward imports": "no order is named" if self.upward is None else str(self.upward),
             "largest knot": str(len(self.knot)),
             "files in cycles": str(sum(map(len, self.cycles))),
+            "tests of a check's kind": f"{self.kinds[0]}, {self.kinds[1]} elsewhere",
             "files": str(self.files),
             "lines": f"{self.lines:,}",
         }
@@ -68,6 +72,7 @@ def measure(tree: Path) -> House:
         _upward(tree, imports),
         max(_knots(rooms_only), key=len, default=()),
         tuple(sorted(_knots(of_files))),
+        _kinds(sources),
         len(files),
         sum(len(path.read_text().splitlines()) for path in files),
     )
@@ -91,6 +96,23 @@ def _imports(path: Path, known: Collection[str]) -> Iterator[str]:
             found = name if name in known else name.rpartition(".")[0]
             if found in known:
                 yield found
+
+
+def _kinds(sources: Mapping[str, Path]) -> tuple[int, int]:
+    """How often a check's kind is tested, and how often outside of scenarios and suites."""
+    found = {module: sum(map(_tests_a_kind, ast.walk(ast.parse(path.read_text())))) for module, path in sources.items()}
+    elsewhere = (count for module, count in found.items() if _room(module) not in ("scenarios", "suites"))
+    return sum(found.values()), sum(elsewhere)
+
+
+def _tests_a_kind(node: ast.AST) -> bool:
+    """Whether this calls `is_about`, `checks_about`, or `isinstance` of a subject, with a class."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+        return False
+    of_subject = isinstance(node.args[0], ast.Attribute) and node.args[0].attr == "subject"
+    tests = node.func.id in ("is_about", "checks_about") or (node.func.id == "isinstance" and of_subject)
+    names = (each.id for argument in node.args for each in ast.walk(argument) if isinstance(each, ast.Name))
+    return tests and any(name[0].isupper() and not name.isupper() for name in names)
 
 
 def _room(module: str) -> str:

@@ -106,9 +106,9 @@ class Lane:
     kind_config: Path
     kubernetes: Annotated[str, _version]
     load_balancers: tuple[Literal["metallb-l2", "metallb-bgp", "reference"], ...]
-    suites: tuple[Annotated[str, _suite], ...]
     fail_on: Literal["core", "extended"]
     extends: str = ""
+    suites: tuple[Annotated[str, _suite], ...] = ()
     include: tuple[Choice, ...] = ()
     exclude: tuple[Choice, ...] = ()
     emulates: str = ""

@@ -23,6 +23,7 @@ from esipp.checks.profile import Source
 from esipp.loadbalancers.profiles.loading import named
 from esipp.loadbalancers.profiles.words import bound, seconds
 from tests.large import page as large
+from tests.unit import objects_world
 
 DOCS = HOUSE / "docs"
 BLOCK = re.compile(r"<!-- (?P<table>[a-z ]+): (?P<words>[^>]*) -->\n(?P<body>.*?)<!-- end -->", re.DOTALL)
@@ -160,6 +161,14 @@ def _measured(names: Sequence[str], _: tuple[str, ...]) -> Iterable[str]:
     return large.table(records.read(records.FOLDER / f"{name}.jsonl"))
 
 
+def _created(*_: object) -> Iterator[str]:
+    """What a run of all checks creates."""
+    services = objects_world.services().values()
+    yield f"* {len(objects_world.pods()) - 2} pods, and a Deployment of two more;"
+    served = sum(map(objects_world.is_served, services))
+    yield f"* {len(services)} Services, {served} of them served by the cluster's own load balancer;"
+
+
 def _cited(sources: Iterable[Source]) -> str:
     def one(source: Source) -> str:
         name = source.text.partition(": ")[0]
@@ -191,6 +200,7 @@ TABLES: dict[str, Table] = {
     "known": _of_plans(_known),
     "lacking": _lacking,
     "measured": _measured,
+    "created": _created,
     "lanes": lambda patterns, _: lane_lists.table(patterns),
 }
 """Tables by name."""

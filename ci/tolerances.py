@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from esipp.checks.power import say_share
 from esipp.checks.stream import CLEANED, RECOVERS, STEADY, TIMEOUT
 from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PROMPT
-from esipp.judging.controls import ALPHA
+from esipp.judging.controls import ALPHA, LEAST_FAULTS, MOSTLY_CONTROL
 from esipp.judging.frame import FEW, OVERLOADED
+from esipp.judging.promise import PERIOD_OFF
 from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
 from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
 from esipp.judging.timeline.streams import MOST_GAP
@@ -21,10 +22,9 @@ from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
 from esipp.scenarios.endpoint_change import evidence, rest
 from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
-from esipp.scenarios.load_balancer_probes.judge import OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
-from esipp.scenarios.paths.judge import BY_CHANCE, MOSTLY_CONTROL
+from esipp.scenarios.paths.judge import BY_CHANCE
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
 from esipp.scenarios.policy_change.timeline import SAMPLED
 
@@ -51,7 +51,7 @@ PASSES = (
         f"On a path that answered before, an answer may take {ANSWER_TIMEOUT:.0f} s.",
         "TCP sends a lost SYN again after 1, 3 and 7 s; a busy machine answers late. Another check compares how many "
         "answers are late with controls without a Service.",
-        f"Lost SYNs and lost data, if fewer than {connections.LEAST} connections or "
+        f"Lost SYNs and lost data, if fewer than {LEAST_FAULTS} connections or "
         f"{say_share(connections.LEAST_SHARE)} of them are late, or all in {connections.LEAST_SECONDS - 1} seconds.",
         ("three-in-a-hundred-syns-lost", "late-at-one-node", "first-data-lost-at-one-node"),
     ),
@@ -158,7 +158,7 @@ PASSES = (
         ("balancer-uneven-by-a-little", "balancer-unequal"),
     ),
     Tolerance(
-        f"A load balancer's health-check period may differ from its profile's by {OFF:.0%}.",
+        f"A load balancer's health-check period may differ from its profile's by {PERIOD_OFF:.0%}.",
         "Probers share the work, and captures have gaps.",
         "A period that is wrong by less.",
         ("balancer-probes-less-often-than-its-profile-says",),

@@ -146,6 +146,10 @@ class Destination(StrEnum):
     POD = "pod"
 
 
+PROXY_PORT = 10256
+"""The port of kube-proxy's own health check, by default; a service proxy that replaces kube-proxy may serve it, too."""
+
+
 class Target(StrEnum):
     """The target of a health check."""
 
@@ -154,6 +158,17 @@ class Target(StrEnum):
     NODE_PORT = "node-port"
     POD = "pod"
     NONE = "none"
+
+    @property
+    def words(self) -> str:
+        """Return what is asked, as text."""
+        return {
+            Target.HEALTH_CHECK_NODE_PORT: "the health-check node port",
+            Target.KUBE_PROXY: f"kube-proxy ({PROXY_PORT})",
+            Target.NODE_PORT: "the nodePort",
+            Target.POD: "the pod",
+            Target.NONE: "nothing",
+        }[self]
 
 
 class Asks(StrEnum):

@@ -23,6 +23,23 @@ hits single ones."""
 ALPHA = 0.001
 """The chance of blaming the product for losses of the network."""
 
+MOSTLY_CONTROL = 0.95
+"""The share of a control's connections that must be right; the others may be lost, but must not show a wrong address.
+
+A control proves that silence is not our fault, or that nothing rewrites the client's address before the cluster. One
+lost connection of 200 disproves neither.
+"""
+
+LEAST_FAULTS = 5
+"""The fewest connections with a fault that count as one of the data plane."""
+
+BY_CHANCE = 1e-6
+"""The chance below which connections differ from those without a Service. A run compares some thousand parts."""
+
+HOPS = 2
+"""How many times as many faults as its control a Service may have: a node may send connections on to the pod's node,
+over one more link that may lose packets."""
+
 
 @dataclass(frozen=True)
 class Counts:

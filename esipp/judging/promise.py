@@ -57,6 +57,10 @@ class Checking:
         return {"period": self.period, "failures": self.failures}
 
 
+PERIOD_OFF = 0.5
+"""How much of its length the period of health checks may differ from its profile's: no prober is exact."""
+
+
 @dataclass(frozen=True)
 class Bound:
     """Seconds after which a load balancer must have left a node, and the source of that figure."""
@@ -158,8 +162,9 @@ def promise_of_reference(settings: Mapping[str, Any]) -> Promise:
     """The promise of the reference load balancer: the settings that esipp gave it."""
     if not {"period", "unhealthy"} <= settings.keys():
         return Promise(None, "the reference load balancer does not report its settings", True, True, True)
-    failures, period = int(settings["unhealthy"]), float(settings["period"])
-    return Promise((failures + 1) * period, f"{AS_STARTED}: N={failures}, period {period:g} s", True, True, True)
+    checking = Checking(float(settings["period"]), int(settings["unhealthy"]))
+    words = f"{AS_STARTED}: N={checking.failures}, period {checking.period:g} s"
+    return Promise(checking.bound, words, True, True, True)
 
 
 def threshold_of(profiles: Sequence[LoadBalancer], *, certain: bool) -> Threshold:

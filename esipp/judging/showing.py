@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from esipp.base.document import MISSING, Block, Section, Strong, Text
@@ -55,12 +55,6 @@ def real(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)
-
-
-def quantile(samples: Sequence[float], share: float) -> float:
-    """The quantile by nearest rank, as in the ledger: the smallest sample that this share of all does not exceed."""
-    ordered = sorted(samples)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def summed(found: Iterable[Mapping[str, int] | None]) -> Counter[str]:

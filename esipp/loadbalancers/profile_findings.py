@@ -9,7 +9,7 @@ from esipp.checks.check import Fact
 from esipp.checks.model import AddressClass, Family, Path, TrafficPolicy, Vantage
 from esipp.checks.observation import Observation
 from esipp.checks.profile import Class, LoadBalancer
-from esipp.judging.promise import Checking
+from esipp.judging.promise import PERIOD_OFF, Checking
 from esipp.judging.topology import Topology
 from esipp.loadbalancers.detection import UNKNOWN, Detected
 from esipp.loadbalancers.profiles.words import seconds, sources_seen
@@ -19,9 +19,6 @@ CLASS = "load-balancer.class"
 
 PROXIED = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
 """The classes of a proxy's unknown address."""
-
-OFF = 0.5
-"""How much of its documented length a health check's period may differ, before it is another one."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +200,7 @@ def of_checks(detected: Detected, observed: Checking) -> list[Finding]:
         if not check.on:
             off = "makes no health checks" if not check.there else "makes health checks only on request"
             yield Finding("checks", f"{profile.name} {off}; packets show one every {seconds(round(period, 2))}")
-        elif check.period is not None and abs(period - check.period.value) > OFF * check.period.value:
+        elif check.period is not None and abs(period - check.period.value) > PERIOD_OFF * check.period.value:
             yield Finding(
                 "period",
                 f"{profile.name} probes every {seconds(check.period.value)}; packets show {seconds(round(period, 2))}",

@@ -7,6 +7,7 @@ from typing import Any
 from esipp.base.json import Json
 from esipp.checks.model import Family
 from esipp.checks.profile import Figure, LoadBalancer
+from esipp.judging.promise import promise_of_reference
 from esipp.loadbalancers.profiles.words import takes
 
 ASSIGNED, ANSWERING, REMOVED = 60.0, 30.0, 90.0
@@ -130,7 +131,5 @@ def steering_of(
         settings: the reference load balancer's, if there is one.
         bound: what the user says of the cluster's own.
     """
-    bounds = [timeouts_of(profiles, bound=bound).steering]
-    if {"period", "unhealthy"} <= settings.keys():
-        bounds.append((settings["unhealthy"] + 1) * settings["period"])
+    bounds = [timeouts_of(profiles, bound=bound).steering, promise_of_reference(settings).seconds]
     return max((each for each in bounds if each is not None), default=None)

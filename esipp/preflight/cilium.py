@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from esipp.checks.check import Fact, Feature
+from esipp.checks.profile import PROXY_PORT
 from esipp.probing.jobs import Job
 from esipp.probing.prober import Prober
 
@@ -18,7 +19,7 @@ REPLACED = ("true", "strict", "partial", "probe")
 """Values of ``kube-proxy-replacement`` with which it serves external traffic; the last three are older values."""
 
 NOT_ITS = Fact("not applicable", "Cilium replaces kube-proxy and has no such setting")
-AGENT, STAND_IN = ("127.0.0.1", 9879), ("127.0.0.1", 10256)
+AGENT, STAND_IN = ("127.0.0.1", 9879), ("127.0.0.1", PROXY_PORT)
 """The health endpoint of an agent on its node, and its replacement of kube-proxy's healthz, if enabled."""
 
 TIMEOUT, BOUND = 2.0, 10.0

@@ -24,6 +24,9 @@ TIMED_CPU = "50m"
 HTTP, TCP, UDP, SCTP, CONTROL = 8080, 8081, 8082, 8083, 8079
 """The echo server's ports in a pod (images/echoserver/README.md)."""
 
+TARGETS = {Protocol.TCP: TCP, Protocol.UDP: UDP, Protocol.SCTP: SCTP}
+"""The port for each protocol."""
+
 SECOND_TARGETS = {"http": 9080, "tcp": 9081, "udp": 9082}
 """The ports of a second server in a pod."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from esipp.base.json import Json
 from esipp.checks.check import Check, Feature
@@ -58,8 +59,8 @@ class Objects:
         )
 
 
-MakeObjects = Callable[[list[Check], Ground], Objects]
-"""Returns the objects for the checks of a suite that can run."""
+MakeObjects = Callable[[list[Any], Ground], Objects]
+"""Returns the objects for those checks of the scenario that can run."""
 
 
 def objects_by_scenario(asked: Iterable[Check], ground: Ground) -> dict[str, Objects]:

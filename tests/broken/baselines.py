@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,6 +35,14 @@ def union(run: list[RunOptions]) -> list[RunOptions]:
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """The statuses on the healthy cluster, and the duration of a run of exactly these checks; 0 without one."""
+
+    statuses: Mapping[str, str]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Baselines:
     """Verdicts on the healthy cluster, measured for the first break that needs them and cached for others.
 
@@ -44,7 +53,7 @@ class Baselines:
     scores: Path
     wanted: list[RunOptions]
 
-    def of(self, run: RunOptions) -> dict[str, str]:
+    def of(self, run: RunOptions) -> Baseline:
         """The statuses of a break's checks. A failed run affects only the breaks that need it.
 
         Raises:
@@ -52,7 +61,7 @@ class Baselines:
         """
         known = {} if run.own or run.options else recorded(run)
         if known:
-            return known
+            return Baseline(known)
         whole = next(each for each in self.wanted if each.kind == run.kind)
         name = f"healthy-{hashlib.sha256(repr(whole).encode()).hexdigest()[:8]}"
         with once(self.scores, f"{name}.json") as missing:
@@ -60,7 +69,7 @@ class Baselines:
                 missing.write_text(json.dumps(self._ask(whole, self.scores / name)), encoding="utf-8")
         kept = json.loads((self.scores / f"{name}.json").read_text(encoding="utf-8"))
         assert not kept["amiss"], f"the healthy cluster is not as it must be: {kept['amiss']}"
-        return dict(kept["statuses"])
+        return Baseline(kept["statuses"], kept["seconds"] if [whole] == union([run]) else 0.0)
 
     def _ask(self, run: RunOptions, out: Path) -> dict[str, object]:
         """Run it; cache errors too, so that it does not run again for each break."""
@@ -69,11 +78,11 @@ class Baselines:
             with turn(self.nodes.lock, alone=True), own_balancer(self.nodes, run.own):
                 result = qualify(self.nodes, run, out)
         except Exception as error:
-            return {"statuses": {}, "amiss": f"{type(error).__name__}: {error}"}
+            return {"statuses": {}, "seconds": 0.0, "amiss": f"{type(error).__name__}: {error}"}
         # What it leaves undecided is held against no break.
         wrong = {name: said for name, said in result.worse().items() if said != "inconclusive"}
         well = not wrong and result.exit_code in (ExitCode.CONFORMANT, ExitCode.HARNESS)
-        return {"statuses": result.statuses, "amiss": "" if well else result.text}
+        return {"statuses": result.statuses, "seconds": result.seconds, "amiss": "" if well else result.text}
 
 
 def recorded(run: RunOptions) -> dict[str, str]:

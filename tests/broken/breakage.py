@@ -143,6 +143,7 @@ class Score:
         named: number of noticing checks that name the cause.
         exit_code: the exit code of the run.
         seconds: the duration of the run.
+        healthy: the duration of the same run on the healthy cluster; 0 if only a larger one was made.
         said: the printed diagnosis, shortened.
         repeated: the reason why an earlier run with this break does not count, if any.
     """
@@ -156,6 +157,7 @@ class Score:
     named: int = 0
     exit_code: int = 0
     seconds: float = 0.0
+    healthy: float = 0.0
     said: str = ""
     good: bool = False
     repeated: str = ""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from esipp.base.json import Json
 from esipp.checks.model import Family, Role
 from esipp.checks.path import PathCheck
+from esipp.checks.profile import PROXY_PORT
 from esipp.judging.topology import family_of, parse_address
 from tests.broken.matching import AT_THE_NODE, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -55,6 +56,15 @@ def handed_on(port: Json, address: str, target: int, masquerade: bool, there: tu
     yield Rule(family, "PREROUTING", (*to_port(port, number), *AT_THE_NODE, *hands_to(address, target)), there)
     if masquerade:
         yield Rule(family, "POSTROUTING", (*came_by(port, number), *MASQUERADE), there)
+
+
+def as_other_proxy(nodes: Nodes) -> list[Rule]:
+    """The rules by which the health check of the endpoint node's kube-proxy answers as another node's."""
+    endpoint, to, rules = (nodes.roles[Role.ENDPOINT_NODE],), ("--protocol", "tcp", "--dport", str(PROXY_PORT)), []
+    for family, address in internal_addresses(nodes, nodes.bare).items():
+        rules.append(Rule(family, "PREROUTING", (*to, *AT_THE_NODE, *hands_to(address, PROXY_PORT)), endpoint))
+        rules.append(Rule(family, "POSTROUTING", (*to, "--destination", address, *MASQUERADE), endpoint))
+    return rules
 
 
 def refused_at_bare_node(path_check: PathCheck) -> bool:

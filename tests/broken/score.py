@@ -48,11 +48,16 @@ def lines(breaks: Sequence[Break], scores: Iterable[Score]) -> list[str]:
             amiss = "" if score.good else "  <-- not as required"
             text_lines.append(
                 f"{each.name:{wide}}  {noticed(each, score):7}  {checks:>10}  {len(score.wrong):10}  "
-                f"{score.asked:5}  {named(each, score):9}  {score.seconds:7.0f}{amiss}"
+                f"{score.asked:5}  {named(each, score):9}  {score.seconds:7.0f}{_longer(score)}{amiss}"
             )
             text_lines += [f"  repeated, as the first run does not count: {score.repeated}"] if score.repeated else []
             text_lines += [f"  {amiss}" for amiss in score.amiss()[1:]]
     return [*text_lines, summary(tried, by_name)]
+
+
+def _longer(score: Score) -> str:
+    """How many times as long as the same run on the healthy cluster it took."""
+    return f", {score.seconds / score.healthy:.1f} x healthy" if score.healthy else ""
 
 
 def noticed(broken: Break, score: Score) -> str:
@@ -95,6 +100,7 @@ def _brief(score: Score) -> Json:
     kept = ("name", "asked", "must", "right", "named", "exit_code", "said", "good")
     values = {name: getattr(score, name) for name in kept}
     values |= {"repeated": score.repeated} if score.repeated else {}
+    values |= {"healthy": round(score.healthy)} if score.healthy else {}
     return values | {"seconds": round(score.seconds), "wrong": score.wrong, "missed": score.missed}
 
 

@@ -40,14 +40,14 @@ def test_the_right_checks_notice(broken: Break, healthy: Baselines, nodes: Nodes
         turns = turn(nodes.lock, alone=alone or bool(repeated))
         with turns, own_balancer(nodes, broken.run.own), broken.apply(nodes) as placed:
             result = qualify(nodes, broken.run, scores / name)
-        held = hold(broken, all_checks(), before, result)
+        held = hold(broken, all_checks(), before.statuses, result)
         why = not_counted(result, held, alone=alone)
         if repeated or not why:
             break
         repeated = why
     assert placed.at > 0, f"the cluster was never broken\n{result.text}"
     assert not broken.at_once or placed.at < result.settled, "the cluster was not broken before it was observed"
-    held.repeated = repeated
+    held.repeated, held.healthy = repeated, before.seconds
     score.keep(held, scores)
     if not held.good:
         amiss = "; ".join(held.amiss())

@@ -76,6 +76,12 @@ def services(without: str = "") -> dict[str, Json]:
     return {each["metadata"]["name"]: each for each in (*made, *props_of(asked, features).services)}
 
 
+def is_served(service: Json) -> bool:
+    """Whether the cluster's own load balancer serves a Service."""
+    spec = service["spec"]
+    return spec.get("type") == "LoadBalancer" and not spec.get("loadBalancerClass", "").startswith("esipp.dev/")
+
+
 def chains(without: str = "") -> list[Chain]:
     """Requests about Services that need not be answered, of checks that can be asked without a feature."""
     features = EVERYTHING | ({without: Feature(False, "left out")} if without else {})

@@ -10,7 +10,7 @@ import pytest
 
 from esipp.cluster.client import ApiError
 from tests.broken import baselines, controllers, proxies
-from tests.broken.baselines import Baselines, forget_the_cluster
+from tests.broken.baselines import Baseline, Baselines, forget_the_cluster
 from tests.broken.breakage import RunOptions
 from tests.broken.nodes import OURS, Nodes, Result
 
@@ -25,7 +25,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunOptions]:
     def qualify(_: object, run: RunOptions, __: Path) -> Result:
         done.append(run)
         well = run.suites == HALE.suites
-        return Result(0 if well else 1, {"a": "pass" if well else "fail"}, 0.0, "a check fails")
+        return Result(0 if well else 1, {"a": "pass" if well else "fail"}, 0.0, "a check fails", seconds=34.0)
 
     monkeypatch.setattr(baselines, "qualify", qualify)
     monkeypatch.delenv(baselines.HEALTHY, raising=False)
@@ -54,8 +54,9 @@ def test_a_healthy_run_that_fails_costs_only_the_breaks_that_need_it(ran: list[R
     for _ in range(2):
         with pytest.raises(AssertionError, match="a check fails"):
             healthy.of(ILL)
-        assert healthy.of(replace(HALE, checks=("nodeport.",))) == {"a": "pass"}
+        assert healthy.of(replace(HALE, checks=("nodeport.",))) == Baseline({"a": "pass"}), "no time: it asked more"
     assert ran == [ILL, HALE], "each is run once, and for all"
+    assert healthy.of(HALE).seconds == 34.0
 
 
 def test_each_break_hears_of_a_healthy_run_that_breaks_off(

@@ -84,6 +84,20 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(there.resolve()), f"{page.name} links to {target}#{anchor}"
 
 
+def test_a_walk_names_files_that_are_there_counts_them_and_is_short() -> None:
+    text = (HOUSE / "docs/walks.md").read_text()
+    for walk in text.split("\n## ")[1:]:
+        folders, named = [HOUSE, HOUSE / "esipp"], list[Path]()
+        for name in re.findall(r"`([\w/]+\.py)`", walk):
+            there = [path for folder in reversed(folders) if (path := folder / name).exists()]
+            assert there, f"{name}, in {walk.splitlines()[0]}"
+            named.append(there[0])
+            folders.append(there[0].parent)
+        said = re.search(r"^(\d+) files, and (\w+) forms", walk, re.MULTILINE)
+        assert len({*named}) == (int(said[1]) if said else 12) <= 25, f"{walk.splitlines()[0]}: {len({*named})}"
+        assert said is None or said[2] in ("four", "five")
+
+
 def test_every_dependency_is_bounded_and_justified() -> None:
     text = (HOUSE / "pyproject.toml").read_text()
     project = tomllib.loads(text)["project"]

@@ -7,7 +7,8 @@ from esipp.base.drawing import Drawing, Scale, nice, scale_of, short, staggered
 from esipp.checks.check import Level, Status
 from esipp.checks.health import Answer
 from esipp.checks.observation import Outcome
-from esipp.judging.showing import quantile, summed, tallied
+from esipp.judging.showing import summed, tallied
+from esipp.judging.statistics import Distribution
 from esipp.report.rendering.html import joined, tag
 from esipp.report.sections import sections
 from esipp.scenarios.continuity.windows import key
@@ -64,8 +65,8 @@ def test_a_long_table_says_how_much_is_left_out() -> None:
 
 
 def test_quantiles_are_nearest_rank() -> None:
-    assert quantile([4, 1, 3, 2], 0.5) == 2
-    assert quantile([1.0], 0.95) == 1.0
+    assert Distribution.of([4, 1, 3, 2]).p50 == 2
+    assert Distribution.of([1.0]).p95 == 1.0
 
 
 def test_counts_are_summed_and_the_most_frequent_comes_first() -> None:

@@ -14,13 +14,14 @@ from esipp.base.json import Json
 from esipp.checks.check import LINK_LOCAL, Feature, Status, on_link
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.observation import Irregular, Observation, Outcome, Tracked, Witness
+from esipp.checks.profile import PROXY_PORT
 from esipp.checks.required_features import PACKETS
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.probing.jobs import NOT_ON_LINK, Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
-from esipp.scenarios.every_node.run import PROXY_PORT, SAMPLED, SAMPLES, SHARED, Survey
+from esipp.scenarios.every_node.run import SAMPLED, SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import (
     QUESTIONS,
     Entrance,
@@ -30,7 +31,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, WAITS
+from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, PARALLEL, WAITS
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
@@ -216,6 +217,14 @@ def test_an_announced_address_that_leads_nowhere_fails_its_checks_and_costs_few_
     assert found == {name for name in verdicts(seen) if name.endswith("ipv4.every-address")}
     assert max(job.count for job in wire.jobs if job.host.startswith("192.0.4.")) == SAMPLES - SAMPLED
     assert max(job.count for job in wire.jobs if job.host.startswith("192.0.3.")) == SHARED - SAMPLED
+
+
+def test_a_silent_node_has_all_its_connections_at_once_and_keeps_no_other_target_waiting() -> None:
+    _, wire, _ = survey(silent="10.0.0.2")
+    judged = [job for job in wire.jobs if job.protocol == "tcp" and job.count > 1]
+    at_node = {host: {job.parallel for job in judged if job.host == host} for host in ("10.0.0.1", "10.0.0.2")}
+    assert at_node["10.0.0.2"] == {0}
+    assert PARALLEL[Protocol.TCP] in at_node["10.0.0.1"]
 
 
 @pytest.mark.parametrize("entrance", [Entrance.VIP, Entrance.EXTERNAL_IP, Entrance.CLUSTER_IP, Entrance.LOOPBACK])

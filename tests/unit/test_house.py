@@ -38,19 +38,20 @@ def test_what_is_wrong_with_a_tree_is_seen(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(LAYERS)
     for name, text in {
         "esipp/__init__.py": "",
-        "esipp/loose.py": "from esipp.base import clock\n",
+        "esipp/loose.py": "from esipp.base import clock\nis_about(check, Path) or isinstance(check.subject, Path)\n",
         "esipp/base/__init__.py": "",
         "esipp/base/clock.py": "def now():\n    from esipp.app import cli\n",
         "esipp/app/__init__.py": "",
         "esipp/app/cli.py": "import esipp.base.clock\nfrom suites.paths import CHECKS\n",
-        "suites/paths.py": "CHECKS = ()\n",
+        "suites/paths.py": "CHECKS = checks_about(Path, ())\nisinstance(check.subject, self.subjects)\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     found = house.measure(tmp_path)
     assert (found.rooms, found.loose, found.upward, found.knot) == (("app", "base"), ("loose",), 1, ("app", "base"))
     assert found.cycles == (("esipp.app.cli", "esipp.base.clock"),)
-    assert (found.files, found.lines) == (7, 6)
+    assert (found.files, found.lines) == (7, 8)
+    assert found.kinds == (3, 2), "the registry's own test names no kind"
 
 
 def test_tests_that_need_a_cluster_can_be_collected() -> None:

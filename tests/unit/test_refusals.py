@@ -44,10 +44,10 @@ def test_whose_refusal_it_is(status: int, message: str, words: str) -> None:
 
 def test_what_is_asked_for_is_what_a_run_makes() -> None:
     pods, services = world.pods(), world.services()
-    assert len(pods) <= PODS < len(pods) + 20, "larger clusters have a few more agents"
-    assert len(services) <= SERVICES < len(services) + 10
+    assert len(pods) + 10 <= PODS < len(pods) + 50, "larger clusters have a few more agents"
+    assert len(services) <= SERVICES < len(services) + 50
     balanced = sum(each["spec"]["type"] == "LoadBalancer" for each in services.values())
-    assert balanced <= BALANCERS < balanced + 10
+    assert balanced <= BALANCERS < balanced + 50
     assert f"{MANY_SERVICES} more" in ASKS_FOR
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from esipp.checks.model import AddressClass
-from esipp.checks.profile import HealthCheck, LoadBalancer, Steering, Target
+from esipp.checks.profile import HealthCheck, LoadBalancer, Steering
 
 OF_SOURCE = {
     AddressClass.CLIENT: "the client",
@@ -11,13 +11,6 @@ OF_SOURCE = {
     AddressClass.POD: "a pod",
     AddressClass.LOAD_BALANCER: "the load balancer",
     AddressClass.OTHER: "others",
-}
-OF_TARGET = {
-    Target.HEALTH_CHECK_NODE_PORT: "the health-check node port",
-    Target.KUBE_PROXY: "kube-proxy (10256)",
-    Target.NODE_PORT: "the nodePort",
-    Target.POD: "the pod",
-    Target.NONE: "nothing",
 }
 OF_STEERING = {
     Steering.HEALTH_CHECKS: "health checks",
@@ -53,7 +46,7 @@ def asks(check: HealthCheck) -> str:
         return "no health check"
     path = f" {check.path.value}" if check.path and check.path.value and check.protocol.value.value == "http" else ""
     off = " (off by default)" if not check.on else ""
-    return f"{check.protocol.value.value.upper()}{path} at {OF_TARGET[check.target.value]}{off}"
+    return f"{check.protocol.value.value.upper()}{path} at {check.target.value.words}{off}"
 
 
 def bound(check: HealthCheck) -> str:

@@ -27,7 +27,7 @@ from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.evidence import Asked, Places
 from esipp.scenarios.continuity.traffic import CALM, Streams
 from esipp.scenarios.events import Steps
-from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
+from esipp.scenarios.timeouts import LOOKS, TIMEOUTS, Timeouts
 from esipp.testbed.manifests import GATE, gate
 from esipp.testbed.testbed import Testbed
 
@@ -468,6 +468,3 @@ def _longest_not_200(samples: Sequence[Sample]) -> tuple[float, set[str]]:
         outcomes.add(sample.outcome)
         longest = max(longest, sample.ended - first)
     return longest, outcomes
-
-
-LOOKS = 0.1

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
-from esipp.checks.check import Check, is_about
-from esipp.checks.continuity import Continuity, Event, Phase, Way, What
+from esipp.checks.continuity import ContinuityCheck, Event, Phase, Way, What
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, ServiceType, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL
@@ -23,9 +22,6 @@ ROLLED = "esipp.dev/rolled"
 """The annotation of the pod template whose change begins a rolling update."""
 
 
-TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
-
-
 def service_name(way: Way, protocol: Protocol = Protocol.TCP) -> str:
     """The Service of a way for a protocol: a load balancer has one, and many carry no mix."""
     name = f"continuity-{way.by}-{way.policy.value.lower()}"
@@ -34,7 +30,8 @@ def service_name(way: Way, protocol: Protocol = Protocol.TCP) -> str:
 
 def service(way: Way, run: str, protocol: Protocol = Protocol.TCP) -> Json:
     """One Service over the Deployment's pods."""
-    port = {"name": protocol.value.lower(), "protocol": protocol.value, "port": PORT, "targetPort": TARGETS[protocol]}
+    target = manifests.TARGETS[protocol]
+    port = {"name": protocol.value.lower(), "protocol": protocol.value, "port": PORT, "targetPort": target}
     kind = ServiceType.LOAD_BALANCER if way.balancer else ServiceType.NODE_PORT
     of_balancer = way.balancer.its_class if way.balancer else ""
     name, pods = service_name(way, protocol), {MOVES_LABEL: DEPLOYMENT}
@@ -103,24 +100,23 @@ def deployment(run: str, image: str, nodes: Iterable[str], serves: int, *, raw: 
     }
 
 
-def ways_of(checks: Iterable[Check]) -> list[Way]:
+def ways_of(checks: Iterable[ContinuityCheck]) -> list[Way]:
     """The ways that these checks are about."""
-    return sorted({check.subject.way for check in checks if is_about(check, Continuity)})
+    return sorted({check.subject.way for check in checks})
 
 
-def asked_streams(checks: Iterable[Check]) -> dict[Way, list[StreamKind]]:
+def asked_streams(checks: Iterable[ContinuityCheck]) -> dict[Way, list[StreamKind]]:
     """The streams of each way that checks are about, beside new TCP connections and those that last."""
     found: dict[Way, dict[StreamKind, None]] = {}
     for check in checks:
-        if is_about(check, Continuity) and check.subject.stream:
+        if check.subject.stream:
             found.setdefault(check.subject.way, {})[check.subject.stream] = None
     return {way: list(streams) for way, streams in sorted(found.items())}
 
 
-def asking_link(checks: Iterable[Check]) -> frozenset[Family]:
+def asking_link(checks: Iterable[ContinuityCheck]) -> frozenset[Family]:
     """The families of VIPs for which checks ask who has them."""
-    subjects = [check.subject for check in checks if is_about(check, Continuity)]
-    return frozenset(each.family for each in subjects if each.what is What.ONE_NODE)
+    return frozenset(check.subject.family for check in checks if check.subject.what is What.ONE_NODE)
 
 
 def protocols_of(streams: Mapping[Way, Iterable[StreamKind]]) -> list[tuple[Way, Protocol]]:
@@ -129,19 +125,19 @@ def protocols_of(streams: Mapping[Way, Iterable[StreamKind]]) -> list[tuple[Way,
     return [each for each in dict.fromkeys(found) if each[1] is not Protocol.TCP]
 
 
-def events_of(checks: Iterable[Check]) -> list[Event]:
+def events_of(checks: Iterable[ContinuityCheck]) -> list[Event]:
     """The events that these checks are about, disruptions last."""
-    found = dict.fromkeys(check.subject.event for check in checks if is_about(check, Continuity))
+    found = dict.fromkeys(check.subject.event for check in checks)
     return sorted(found, key=lambda event: list(Phase).index(event.phase))
 
 
-def families_of(checks: Iterable[Check]) -> list[Family]:
+def families_of(checks: Iterable[ContinuityCheck]) -> list[Family]:
     """The families that these checks are about."""
-    asked = {check.subject.family for check in checks if is_about(check, Continuity)}
+    asked = {check.subject.family for check in checks}
     return [family for family in Family if family in asked]
 
 
-def objects(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[ContinuityCheck], ground: Ground) -> Objects:
     """The Services of every probed way; the scenario itself creates the pods, as they come and go."""
     ways = ways_of(checks)
     announced = frozenset(service_name(way) for way in ways if way.balancer is not None)

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from esipp.base.json import Json
-from esipp.checks.check import Check, is_about
-from esipp.checks.endpoint_change import EndpointChange, What, service_name
+from esipp.checks.endpoint_change import EndpointChangeCheck, What, service_name
 from esipp.checks.model import OUTSIDE, Balancer, Role, ServiceType, TrafficPolicy
 from esipp.scenarios.changing_pods import MORE_GRACE, MOVES_LABEL, serves_on
 from esipp.testbed import manifests
@@ -45,21 +44,17 @@ def _service(name: str, run: str, balancer: Balancer, policy: TrafficPolicy) -> 
     return manifests.service_over(name, run, pods, ServiceType.LOAD_BALANCER, policy, balancer.its_class)
 
 
-def balancers_of(checks: Iterable[Check]) -> list[Balancer]:
+def balancers_of(checks: Iterable[EndpointChangeCheck]) -> list[Balancer]:
     """The balancers that these checks are about."""
-    asked = {check.subject.balancer for check in checks if is_about(check, EndpointChange)}
+    asked = {check.subject.balancer for check in checks}
     return [balancer for balancer in Balancer if balancer in asked]
 
 
-def objects(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[EndpointChangeCheck], ground: Ground) -> Objects:
     """The Services and pods of every probed load balancer."""
     asked = balancers_of(checks)
     of_cluster = (What.VIEW_CLUSTER, What.FREED)
-    viewed = {
-        check.subject.balancer
-        for check in checks
-        if is_about(check, EndpointChange) and check.subject.what in of_cluster
-    }
+    viewed = {check.subject.balancer for check in checks if check.subject.what in of_cluster}
     services = [_service(service_name(each), ground.run, each, TrafficPolicy.LOCAL) for each in asked]
     services += [
         _service(cluster_service_name(each), ground.run, each, TrafficPolicy.CLUSTER)

@@ -15,7 +15,7 @@ from esipp.checks.check import Status
 from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Outcome, Tracked
 from esipp.checks.power import most_unseen, say_share
-from esipp.judging.controls import Counts, excused
+from esipp.judging.controls import BY_CHANCE, HOPS, LEAST_FAULTS, MOSTLY_CONTROL, Counts, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.in_time import Timed, control_of, decide_in_time
 from esipp.judging.link_owners import decide_one_node, nodes_by_link
@@ -51,9 +51,6 @@ QUIET = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.UNREACHABLE)
 MOST_NAMED = 5
 """The most targets that a verdict names."""
 
-MOSTLY = 0.95
-"""The share of a control's connections that must be answered."""
-
 ENOUGH = 100
 """The fewest answers from which the shares of endpoints are judged."""
 
@@ -61,16 +58,6 @@ ALPHA = 1e-5
 """The chance that shares which are equal look unequal, in one check. A run has at most 30 such checks."""
 
 SURE = 0.95
-
-LEAST = 5
-"""The fewest connections with a fault that count."""
-
-BY_CHANCE = 1e-6
-"""The chance below which a node has more connections with a fault than those without a Service. A run compares up to
-some hundred nodes."""
-
-HOPS = 2
-"""How many times as many faults as without a Service a node may have: it may send connections on, over another link."""
 
 Faults = Callable[[Dialled], Counter[str]]
 """The results at a target that are not as required, by their text."""
@@ -186,7 +173,7 @@ def _late(seen: EveryNodeEvidence, row: Dialled, amiss: Counter[str]) -> bool:
 def _unproven(seen: EveryNodeEvidence, row: Dialled) -> str:
     """Why silence proves nothing; empty if a Service under Cluster answers the same client there."""
     for each in seen.rows(CLUSTER, row.entrance, row.protocol, row.family):
-        if (each.node, each.client) == (row.node, row.client) and each.lost <= (1 - MOSTLY) * each.total:
+        if (each.node, each.client) == (row.node, row.client) and each.lost <= (1 - MOSTLY_CONTROL) * each.total:
             return ""
     return "silence proves nothing: the same client gets no answer there from a Service under Cluster"
 
@@ -530,13 +517,13 @@ def _beside(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
         more = own.lost * control.requests > HOPS * control.lost * own.requests
         expected = min(HOPS * without.lost, without.requests)
         chance = more_lost_p(own.lost, own.requests, expected, without.requests)
-        if own.lost >= LEAST and more and chance < BY_CHANCE:
+        if own.lost >= LEAST_FAULTS and more and chance < BY_CHANCE:
             wrong.append(f"{node}: {own.words} {called}")
     tally = {"as required": total.requests - total.lost, called: total.lost}
     if wrong:
         reason = f"{'; '.join(wrong[:MOST_NAMED])}; without a Service {without.words}"
         return Decision(Status.FAIL, check.expected, observed, reason, tally=tally)
-    sees = f"{LEAST} connections or more at one node, if chance does not explain them"
+    sees = f"{LEAST_FAULTS} connections or more at one node, if chance does not explain them"
     return Decision(Status.PASS, check.expected, observed, tally=tally, sees=sees)
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, labels_of
-from esipp.checks.check import Check, checks_about
 from esipp.checks.model import Protocol, Role, ServiceType, TrafficPolicy
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, SOME, vip_service
-from esipp.scenarios.every_node.subject import BALANCED, INSIDE, Entrance, EveryNode, Requires
+from esipp.scenarios.every_node.subject import BALANCED, INSIDE, Entrance, EveryNodeCheck, Requires
 from esipp.scenarios.health.objects import local_service
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground, Objects
@@ -22,8 +21,6 @@ MOST_NODES = 10
 
 HIGHEST = 65535
 """The last port that a Service may have; 80 is the other."""
-
-TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 
 
 def homes(ground: Ground) -> list[str]:
@@ -44,9 +41,9 @@ def endpoints(ground: Ground) -> dict[str, str]:
     return {f"every-node-{at + 1}": nodes[at % len(nodes)] for at in range(number)}
 
 
-def objects(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[EveryNodeCheck], ground: Ground) -> Objects:
     """Everything these checks need."""
-    subjects = [check.subject for check in checks_about(EveryNode, checks)]
+    subjects = [check.subject for check in checks]
     protocols = sorted({each.protocol for each in subjects if each.protocol})
     outside = frozenset(each.client for each in subjects if each.entrance not in (*INSIDE, Entrance.ADDRESSES))
     asking = frozenset(each.client.name for each in subjects if each.requires is Requires.ONE_NODE)
@@ -84,7 +81,7 @@ def _service(
             "name": f"{protocol.value.lower()}-{port}",
             "protocol": protocol.value,
             "port": port,
-            "targetPort": TARGETS[protocol],
+            "targetPort": manifests.TARGETS[protocol],
         }
         for protocol in protocols
         for port in (80, HIGHEST)

@@ -17,7 +17,7 @@ from esipp.checks import health
 from esipp.checks.check import LINK_LOCAL, Feature, on_link
 from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
-from esipp.checks.profile import Target
+from esipp.checks.profile import PROXY_PORT, Target
 from esipp.judging.link_owners import off_link
 from esipp.judging.promise import probe_timeout_of
 from esipp.judging.reading import contradiction
@@ -92,9 +92,6 @@ SHARING = (Entrance.NODE_PORT, Entrance.CLUSTER_IP)
 
 ASKED_EVERY = 0.2
 """Seconds between two questions who has an address."""
-
-PROXY_PORT = 10256
-"""The port of kube-proxy's own health check, by default."""
 
 LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
@@ -360,15 +357,17 @@ class Survey:
     # --------------------------------------------------------------------------------------------------- the dialling
     def _settle(self, expected: Sequence[Dialled]) -> None:
         """Wait until every target that must answer does; what stays silent is judged as it is."""
-        looks = itertools.count()
+        looks, silent = itertools.count(), set[Dialled]()
 
         def look() -> Reading:
+            nonlocal silent
             limit = JUDGED_TIMEOUT if next(looks) < QUICK_LOOKS else PATIENT_TIMEOUT
-            results = self._dial(expected, lambda _: 1, lambda _: limit, set(expected))
+            results = self._dial(expected, lambda _: 1, lambda _: limit, {*expected} - silent)
             made = [replace(row, answers=self._read_all(row, each)) for row, each in results.items()]
             self._keep(made)
             right = [row for row in made if not row.lost]
             self.patient |= {replace(row, answers=()) for row in right}
+            silent = {*expected} - {replace(row, answers=()) for row in right}
             wrong = next((row for row in made if row.lost), None)
             state = f"{len(right)} of {len(made)} targets answer"
             return Reading(wrong is None, state + (f", not {wrong.service} at {wrong.where}" if wrong else ""))
@@ -406,9 +405,11 @@ class Survey:
         beside.shutdown(wait=False)
         with Reader(reachable(clients.agents, findings.on_node)) as reader:
             with watched(run, findings, self.testbed, clients, pods) as watch:
-                first = self._dial(followed, lambda _: SAMPLED, limit, expected, brief=False)
+                first = self._dial(followed, lambda _: SAMPLED, limit, expected & self.patient, brief=False)
             self.patient -= {row for row, each in first.items() if not any(map(_is_answer, each))}
-            rest = self._dial(rows, lambda row: self._count(row) - len(first.get(row, ())), limit, expected)
+            rest = self._dial(
+                rows, lambda row: self._count(row) - len(first.get(row, ())), limit, expected & self.patient
+            )
             made = {row: [*first.get(row, ()), *rest[row]] for row in rows}
             tables = reader.end()  # at once, as kernels forget
         elsewhere = {row: each for row, each in made.items() if row.entrance is not Entrance.LOOPBACK}
@@ -449,7 +450,8 @@ class Survey:
             rows: the targets.
             count: the connections to each.
             limit: seconds that each of them may take.
-            gated: targets that must answer; a client has a limited number of their jobs in flight.
+            gated: targets that answer; a client has a limited number of their jobs in flight. Of silent ones, each
+                would hold its place until its timeouts are over.
             brief: whether equal results are combined.
         """
         gates = {client: ThreadPoolExecutor(JOBS_AT_ONCE) for client in {row.client for row in rows}}

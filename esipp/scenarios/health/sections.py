@@ -10,7 +10,8 @@ from esipp.base.plural import counted
 from esipp.checks.health import LOCAL_PODS, Answer, Place, Question, Situation, parts_of
 from esipp.checks.model import OUTSIDE, Family
 from esipp.checks.observation import Outcome
-from esipp.judging.showing import attempted, headed, quantile, shorten, summed, tallied
+from esipp.judging.showing import attempted, headed, shorten, summed, tallied
+from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.health.evidence import Fact, Followed, HealthEvidence, Node, Round, follow_times
 
@@ -203,9 +204,10 @@ def _rounds(found: Sequence[Round], seed: int) -> list[Block]:
         drawing.text(0, y + 12, shorten(node, 28))
         drawing.line((scale.left, y + 8), (scale.right, y + 8), stroke=MUTED, faint=True)
         drawing.dots(((scale(t), y + 8 + (i % 3 - 1) * 3) for i, t in enumerate(times)), stroke=ACCENT)
-        figures = [quantile(times, 0.5), quantile(times, 0.95), times[-1]] if times else [None, None, None]
+        spread = Distribution.of(times)
+        figures = [spread.p50, spread.p95, spread.most] if times else [None, None, None]
         if times:
-            drawing.ticks([scale(quantile(times, 0.5))], y, 16, stroke=INK, wide=1.8)
+            drawing.ticks([scale(spread.p50)], y, 16, stroke=INK, wide=1.8)
         texts = [*(MISSING if each is None else f"{each:.2f}" for each in figures), str(len(changed)), str(never)]
         for i, text in enumerate(texts):
             drawing.text(

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from esipp.base.json import Json
-from esipp.checks.check import Check, is_about
-from esipp.checks.interoperability import Interoperability
+from esipp.checks.interoperability import InteroperabilityCheck
 from esipp.checks.model import OUTSIDE, Backends, Family, Role, ServiceType
 from esipp.scenarios.health.objects import local_service
 from esipp.scenarios.interoperability.scale import manifests_of
@@ -36,9 +35,9 @@ def service_b(run: str, **spec: Any) -> Json:
     return local_service(B, run, {NEIGHBOUR_LABEL: "b"}, **spec)
 
 
-def objects(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[InteroperabilityCheck], ground: Ground) -> Objects:
     """Everything these checks need."""
-    scenarios = {check.subject.scenario for check in checks if is_about(check, Interoperability)}
+    scenarios = {check.subject.scenario for check in checks}
     pods: list[Json] = []
     services: list[Json] = []
     if "neighbours" in scenarios:
@@ -48,7 +47,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
             pod = manifests.echo_pod(neighbour_pod(role), ground.run, node, ground.image, raw=False, labels=labels)
             pods.append(manifests.gated(pod))
     announced = set()
-    asking = {check.subject.client for check in checks if is_about(check, Interoperability) and check.subject.client}
+    asking = {check.subject.client for check in checks if check.subject.client}
     if "names" in scenarios:
         services += [*_named(ground.run)]
         here = ground.roles[Role.ENDPOINT_NODE]
@@ -57,7 +56,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
             for name in NAMED_PODS
         )
         pods += [ready, manifests.gated(unready)]
-        if any(is_about(check, Interoperability) and check.subject.claim == "balancer" for check in checks):
+        if any(check.subject.claim == "balancer" for check in checks):
             backend = {BACKEND_LABEL: Backends.POD.value}
             services.append(local_service(BALANCED, ground.run, backend, balancer=None))
             announced.add(BALANCED)

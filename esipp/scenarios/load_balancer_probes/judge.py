@@ -15,7 +15,7 @@ from esipp.base.plural import counted
 from esipp.checks.check import Status
 from esipp.checks.profile import Target
 from esipp.judging.frame import Decision, undecided
-from esipp.judging.promise import unbound
+from esipp.judging.promise import PERIOD_OFF, unbound
 from esipp.judging.showing import tallied
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Observed, Probe, ProbeEvidence
 from esipp.scenarios.load_balancer_probes.subject import ProfileFigureCheck, What
@@ -23,19 +23,8 @@ from esipp.scenarios.load_balancer_probes.subject import ProfileFigureCheck, Wha
 LEAST_PROBES = 3
 """The fewest probes of one source at one node that show a period."""
 
-OFF = 0.5
-"""How much of its length a period may differ from the profile's, as prober and network are not exact."""
-
 CAPTURED = 0.9
 """The least share of our own connections that the captures must show, or a missing probe proves nothing."""
-
-TARGETS = {
-    Target.HEALTH_CHECK_NODE_PORT: "the health-check node port",
-    Target.KUBE_PROXY: "kube-proxy (10256)",
-    Target.NODE_PORT: "the nodePort",
-    Target.POD: "the pod",
-    Target.NONE: "no health checks",
-}
 
 
 def decide(check: ProfileFigureCheck, evidence: ProbeEvidence) -> Decision:
@@ -97,8 +86,8 @@ def _port(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> De
     assert figures.target is not None
     right = not reached if figures.target is Target.NONE else figures.target in reached
     if right:
-        return Decision(Status.PASS, check.expected, said, f"{figures.profile}: {TARGETS[figures.target]}")
-    reason = f"{figures.profile} probes {TARGETS[figures.target]}; packets show {said}"
+        return Decision(Status.PASS, check.expected, said, f"{figures.profile}: {figures.target.words}")
+    reason = f"{figures.profile} probes {figures.target.words}; packets show {said}"
     if figures.target is Target.NONE:
         reason = f"{figures.profile} makes no health checks; packets show {said}"
     return Decision(Status.FAIL, check.expected, said, reason)
@@ -169,7 +158,7 @@ def _period(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> 
     medians = [median(found) for by in (True, False) if (found := list(gaps(probes, by_source=by)))]
     if medians:
         said = " or ".join(dict.fromkeys(f"every {each:.2f} s" for each in medians))
-        if any(abs(each - period) <= OFF * period for each in medians):
+        if any(abs(each - period) <= PERIOD_OFF * period for each in medians):
             return Decision(Status.PASS, check.expected, said, wanted)
         return Decision(Status.FAIL, check.expected, said, f"{wanted}; packets show one {said}")
     if not probes:
@@ -177,7 +166,7 @@ def _period(check: ProfileFigureCheck, figures: Figures, observed: Observed) -> 
     most = max(Counter((each.node, each.source) for each in probes).values())
     slowest = observed.seconds / (most + 1)
     said = f"at most {counted(most, 'health check')} of a node in {observed.seconds:.0f} s"
-    if slowest > (1 + OFF) * period:
+    if slowest > (1 + PERIOD_OFF) * period:
         return Decision(Status.FAIL, check.expected, said, f"{wanted}; packets show {said}")
     return undecided(check, f"{said}: too few to tell", said)
 
@@ -204,7 +193,7 @@ def shown(what: What, observed: Observed) -> str:
         found = list(gaps(probes, by_source=True))
         return f"every {median(found):.2f} s" if found else "too few health checks"
     shown = {
-        What.PORT: Counter(TARGETS[each.target] for each in probes),
+        What.PORT: Counter(each.target.words for each in probes),
         What.PATH: Counter(each.path for each in probes if each.path),
         What.SOURCE: Counter(each.source for each in probes),
         What.DESTINATION: Counter({each.value: count for each, count in observed.arrived.items()}),

@@ -9,7 +9,7 @@ from typing import Any
 from esipp.base.interrupt import Stop
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome
-from esipp.checks.profile import Destination, Grade, LoadBalancer, Target
+from esipp.checks.profile import PROXY_PORT, Destination, Grade, LoadBalancer, Target
 from esipp.judging.ingress import held
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.reference import DEFAULT
@@ -23,7 +23,6 @@ from esipp.scenarios.load_balancer_probes.subject import ProfileFigure, What, se
 from esipp.testbed import manifests
 from esipp.testbed.testbed import Testbed
 
-KUBE_PROXY_PORT = 10256
 PORT = 80
 TCP = Protocol.TCP.value
 CONNECTIONS = 10
@@ -124,7 +123,7 @@ class _Dialled:
         spec = testbed.services[name]["spec"]
         targets = {int(port["nodePort"]): Target.NODE_PORT for port in spec["ports"] if port.get("nodePort")}
         health = spec.get("healthCheckNodePort")
-        targets |= {int(health): Target.HEALTH_CHECK_NODE_PORT} if health else {KUBE_PROXY_PORT: Target.KUBE_PROXY}
+        targets |= {int(health): Target.HEALTH_CHECK_NODE_PORT} if health else {PROXY_PORT: Target.KUBE_PROXY}
         pods = {(address, manifests.TCP) for address in testbed.pods[POD_BACKEND].addresses.values()}
         return cls(targets, dict(testbed.vips.get(name, {})), frozenset(pods))
 

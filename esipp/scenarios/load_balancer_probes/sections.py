@@ -7,7 +7,7 @@ from esipp.base.document import Block, Section, Table
 from esipp.judging.showing import attempted
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.load_balancer_probes.evidence import Figures, ProbeEvidence
-from esipp.scenarios.load_balancer_probes.judge import TARGETS, shown
+from esipp.scenarios.load_balancer_probes.judge import shown
 from esipp.scenarios.load_balancer_probes.subject import What
 
 ID = "load-balancer-probes"
@@ -36,7 +36,7 @@ def _tables(found: ProbeEvidence) -> Iterator[Block]:
 def _said(figures: Figures, what: What) -> str:
     """What a profile says of a figure, with the profile's name."""
     values = {
-        What.PORT: TARGETS[figures.target] if figures.target else "off by default",
+        What.PORT: figures.target.words if figures.target else "off by default",
         What.PATH: figures.path or "-",
         What.SOURCE: ", ".join(figures.sources) or "in words only",
         What.PERIOD: f"{figures.period:g} s" if figures.period else "-",

@@ -15,14 +15,12 @@ from esipp.checks.connections import Aspect, ConnectionsCheck
 from esipp.checks.model import NO_ANSWER, AddressClass, Path, backends_of
 from esipp.checks.observation import Irregular, Outcome, Verdict
 from esipp.checks.path import OnPath
+from esipp.judging.controls import BY_CHANCE, HOPS, LEAST_FAULTS
 from esipp.judging.frame import Decision, undecided
 from esipp.judging.reading import Reading
 from esipp.judging.statistics import more_lost_p
 from esipp.judging.topology import family_of, parse_address
 from esipp.scenarios.paths.evidence import LATE, Evidence, FirstAnswers
-
-LEAST = 5
-"""The fewest connections that count as a fault of the data plane."""
 
 LEAST_SHARE = 0.005
 """The smallest share of connections that counts."""
@@ -33,13 +31,6 @@ TIMED = (Aspect.LATE, Aspect.LATE_AFTER_ACCEPT)
 LEAST_SECONDS = 5
 """The fewest different seconds in which late connections must begin, and in which they must be answered. A pause of
 some machine, such as a node that is busy for a moment, delays many answers at once, and ends for all at once."""
-
-BY_CHANCE = 1e-6
-"""The chance below which connections differ from those without a Service. A run compares some thousand parts."""
-
-HOPS = 2
-"""How many times as many faults as its control a Service may have: a node may send connections on to the pod's node,
-over one more link that may lose packets."""
 
 BARELY = 0.2
 """The share of connections that processes of an overloaded machine may answer late, which proves nothing there: a
@@ -269,8 +260,8 @@ def _compare(check: ConnectionsCheck, asked: Collection[OnPath], evidence: Evide
     if not compared:
         return undecided(check, "no connection without a Service was asked for to compare with", observed)
     sees = (
-        f"{LEAST} connections and {LEAST_SHARE:.1%} of those with one client, at one entry or of one Service, if they "
-        "are more than without a Service"
+        f"{LEAST_FAULTS} connections and {LEAST_SHARE:.1%} of those with one client, at one entry or of one Service, "
+        "if they are more than without a Service"
     )
     if not found:
         return Decision(Status.PASS, check.expected, observed, tally=tally, sees=sees)
@@ -325,7 +316,7 @@ def _parts(asked: Collection[OnPath]) -> dict[str, list[OnPath]]:
 
 def _is_excess(aspect: Aspect, own: _Count, faults: int, *, without: int, share: float) -> bool:
     """Whether so many faults are a fault of the data plane: more than a share of so many without a Service."""
-    if faults < max(LEAST, LEAST_SHARE * own.asked):
+    if faults < max(LEAST_FAULTS, LEAST_SHARE * own.asked):
         return False
     if aspect in TIMED and min(len(own.begun), len(own.over)) < LEAST_SECONDS:
         return False

@@ -18,6 +18,7 @@ from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, 
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
+from esipp.judging.controls import MOSTLY_CONTROL
 from esipp.judging.frame import Decision, few
 from esipp.judging.ingress import held, in_doubt, is_proxy_by_user, why_not_its_own
 from esipp.judging.reading import Reading, reported_address
@@ -176,14 +177,6 @@ class _Special:
         self.said += [found.words] if found.words else []
         return found.explained
 
-
-MOSTLY_CONTROL = 0.95
-"""The share of a control's connections that must be right; the others may be lost, but must not show a wrong address.
-
-A control proves that silence is not our fault, or that nothing rewrites the client's address before the cluster. One
-lost connection of 200 disproves neither. The losses of a Service make its path's own check flaky; if no check has that
-path, all connections must be right. The verdict lists the losses of controls.
-"""
 
 BY_CHANCE = 0.05
 """The chance below which a check loses more than its controls without a Service."""

@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL, UNSERVED_CLASS, labels_of
-from esipp.checks.check import Check, checks_about, is_about
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.rights import DISCOVERY
 from esipp.judging.topology import Pod
 from esipp.scenarios.changing_pods import MORE_GRACE, SERVICE_LABEL
-from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChange, second_of
+from esipp.scenarios.service_change.subject import INSIDE, Event, Pods, ServiceChangeCheck, second_of
 from esipp.testbed import manifests, network_policies
 from esipp.testbed.objects import Ground, Objects
 
@@ -21,7 +20,6 @@ SERVES = 45
 MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 """The label that tells controllers to leave an EndpointSlice to whom it names."""
 
-TARGETS = {Protocol.TCP: manifests.TCP, Protocol.UDP: manifests.UDP, Protocol.SCTP: manifests.SCTP}
 SECOND_TARGETS = {"TCP": manifests.SECOND_TARGETS["tcp"], "UDP": manifests.SECOND_TARGETS["udp"]}
 """The same of a pod's second server, as the API names protocols."""
 
@@ -46,7 +44,7 @@ def service(
             "port": first + (number if event.apart else 0),
             "targetPort": target,
         }
-        for number, (each, target) in enumerate(TARGETS.items())
+        for number, (each, target) in enumerate(manifests.TARGETS.items())
         if each in protocols
     ]
     pods = {key: value for key, value in selector(run, event.changes[0].pods).items() if value}
@@ -104,16 +102,16 @@ def policy(event: Event, run: str, name: str, peers: list[Json]) -> Json:
     return network_policies.manifest(f"{event.service}-{name}", run, spec)
 
 
-def events_of(checks: Iterable[Check]) -> list[Event]:
+def events_of(checks: Iterable[ServiceChangeCheck]) -> list[Event]:
     """The events that these checks are about."""
-    return list(dict.fromkeys(check.subject.event for check in checks if is_about(check, ServiceChange)))
+    return list(dict.fromkeys(check.subject.event for check in checks))
 
 
-def objects(checks: list[Check], ground: Ground) -> Objects:
+def objects(checks: list[ServiceChangeCheck], ground: Ground) -> Objects:
     """Everything these checks need."""
     events = events_of(checks)
     protocols = {event: {Protocol.TCP} if event.keeps_tcp else set[Protocol]() for event in events}
-    for each in checks_about(ServiceChange, checks):
+    for each in checks:
         protocols[each.subject.event] |= {stream.protocol for stream in each.subject.streams}
     raw = any(Protocol.SCTP in each for each in protocols.values())
     wanted = {name for event in events for change in event.changes for name in change.pods.names}
@@ -125,7 +123,7 @@ def objects(checks: list[Check], ground: Ground) -> Objects:
         if name
     ]
     announced = frozenset(event.service for event in events if event.announced)
-    clients = {each.subject.at.client for each in checks_about(ServiceChange, checks)}
+    clients = {each.subject.at.client for each in checks}
     return Objects(
         tuple(pods),
         tuple(services),

@@ -17,6 +17,7 @@ from esipp.base.waiting import Reading
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
+from esipp.checks.profile import PROXY_PORT
 from esipp.checks.rights import DISCOVERY
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
@@ -47,7 +48,6 @@ from esipp.scenarios.service_change.objects import (
     LATER_PORT,
     PORT,
     SECOND_TARGETS,
-    TARGETS,
     events_of,
     objects,
     policy,
@@ -79,9 +79,6 @@ from esipp.testbed.testbed import Testbed
 
 CONTROL_PACE = Pace(0.5, 2.5)
 HEALTH_PACE = Pace(0.5, 1.0)
-
-PROXY_PORT = 10256
-"""Where kube-proxy serves its own health check."""
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
@@ -574,7 +571,7 @@ class Driver:
         if at is At.POD_IP:
             (pod,) = self.event.changes[0].names
             ip = self.testbed.pods[pod].addresses.get(family)
-            return Target(ip, TARGETS[protocol]) if ip else f"the pod {pod} has no {family} address"
+            return Target(ip, manifests.TARGETS[protocol]) if ip else f"the pod {pod} has no {family} address"
         if at.role is None:
             address = by_family(spec.get("clusterIPs") or []).get(family)
             return Target(address, own) if address else f"the Service has no {family} ClusterIP"

@@ -7,17 +7,15 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Role
 from esipp.checks.stream import Reuse
 from esipp.disruption.agents import agent_pods
 from esipp.judging.topology import family_of
-from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import SEEN_BEFORE
-from tests.broken.forwarding import handed_on, internal_addresses
+from tests.broken.forwarding import as_other_proxy, handed_on
 from tests.broken.health_proxies import lying
-from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, to_port
+from tests.broken.matching import AT_THE_NODE, DROP, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
 from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
 
@@ -86,13 +84,7 @@ def empty_at_first(nodes: Nodes) -> Iterator[Placed]:
 @contextmanager
 def says_well(nodes: Nodes) -> Iterator[Placed]:
     """Health checks of Services say 200 everywhere; the endpoint node answers as another node's kube-proxy does."""
-    endpoint = nodes.roles[Role.ENDPOINT_NODE]
-    rules = []
-    for family, address in internal_addresses(nodes, nodes.bare).items():
-        to = ("--protocol", "tcp", "--dport", str(PROXY_PORT))
-        rules.append(Rule(family, "PREROUTING", (*to, *AT_THE_NODE, *hands_to(address, PROXY_PORT)), (endpoint,)))
-        rules.append(Rule(family, "POSTROUTING", (*to, "--destination", address, *MASQUERADE), (endpoint,)))
-    with nodes.rules(*rules), lying("200")(nodes) as placed:
+    with nodes.rules(*as_other_proxy(nodes)), lying("200")(nodes) as placed:
         yield placed
 
 

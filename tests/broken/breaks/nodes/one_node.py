@@ -7,6 +7,7 @@ from itertools import product
 from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family, Protocol, Role, TrafficPolicy
+from esipp.checks.profile import PROXY_PORT
 from esipp.judging.topology import family_of
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LOCAL, SOME, vip_service
 from esipp.scenarios.every_node.objects import EVERY_LABEL, HIGHEST
@@ -22,7 +23,6 @@ from tests.broken.nodes import Live, Nodes, Placed, Rule
 SUITE = RunOptions(("nodes",))
 SERVICES = (CLUSTER, LOCAL, SOME)
 REFUSED = {"TCP": ("--jump", "REJECT", "--reject-with", "tcp-reset"), "UDP": ("--jump", "REJECT")}
-PROXY_PORT = "10256"
 ALL = tuple(Family)
 
 Making = Callable[[Nodes, Live], Iterator[Rule]]
@@ -267,7 +267,7 @@ def proxy_closed(nodes: Nodes, live: Live) -> Iterator[Rule]:
     """kube-proxy's health check at the control plane node refuses connections."""
     del live
     for family in Family:
-        words = ("--protocol", "tcp", "--dport", PROXY_PORT, *AT_THE_NODE, *REFUSED["TCP"])
+        words = ("--protocol", "tcp", "--dport", str(PROXY_PORT), *AT_THE_NODE, *REFUSED["TCP"])
         yield Rule(family, "INPUT", words, _control_plane(nodes), "filter")
 
 
@@ -518,7 +518,7 @@ BREAKS = (
         "one in four answers of the third worker's health check node port, and of kube-proxy's own health check there, "
         "comes only after six seconds",
         SUITE,
-        lying("hangs", lambda live: [*health_ports(live), PROXY_PORT], Role.OTHER_NODE),
+        lying("hangs", lambda live: [*health_ports(live), str(PROXY_PORT)], Role.OTHER_NODE),
         _about(Entrance.HEALTH, Entrance.PROXY, requires=Requires.IN_TIME),
         names="answered too late: esipp-worker",
     ),

@@ -10,13 +10,12 @@ from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
 from esipp.disruption.marks import Mark
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
-from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, Health, service_of
 from tests.broken.breakage import Break, Group
 from tests.broken.breaks.delivery.streams import by_chance
 from tests.broken.during import in_effect, marked, of_change, of_phase, run_of, run_of_change, so_for, while_so
-from tests.broken.forwarding import internal_addresses
-from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, hands_to, vips
+from tests.broken.forwarding import as_other_proxy
+from tests.broken.matching import AT_THE_NODE, DROP, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 OWN_VIPS = tuple(Way(Balancer.DEFAULT.value, policy) for policy in TrafficPolicy)
@@ -38,17 +37,9 @@ def withdrawn_while_cordoned(event: str, after: float = 0.0) -> Apply:
     return apply
 
 
-@contextmanager
-def says_that_it_stays(nodes: Nodes) -> Iterator[Placed]:
-    """The endpoint node's port 10256 answers as that of another node."""
-    endpoint = nodes.roles[Role.ENDPOINT_NODE]
-    to = ("--protocol", "tcp", "--dport", str(PROXY_PORT))
-    rules = []
-    for family, address in internal_addresses(nodes, nodes.bare).items():
-        rules.append(Rule(family, "PREROUTING", (*to, *AT_THE_NODE, *hands_to(address, PROXY_PORT)), (endpoint,)))
-        rules.append(Rule(family, "POSTROUTING", (*to, "--destination", address, *MASQUERADE), (endpoint,)))
-    with nodes.live(lambda _: rules) as placed:
-        yield placed
+def says_that_it_stays(nodes: Nodes) -> AbstractContextManager[Placed]:
+    """The endpoint node's kube-proxy answers health checks as another node's."""
+    return nodes.live(lambda _: as_other_proxy(nodes))
 
 
 def lost_elsewhere(what: Disruption) -> Apply:
