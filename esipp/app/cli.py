@@ -12,7 +12,6 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -21,7 +20,7 @@ from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge, add_site, add_trend
 from esipp.app.config_file import add_init, expanded, schema
-from esipp.app.depth import Depth, within
+from esipp.app.depth import fitted
 from esipp.app.doctor.command import COLORS, add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.images.command import add_images
@@ -40,10 +39,9 @@ from esipp.base.errors import EsippError, ExitCode, PreflightError, did_you_mean
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
-from esipp.checks.check import Check, missing_features
+from esipp.checks.check import missing_features
 from esipp.checks.crossing import as_text
 from esipp.checks.explain import explain_check
-from esipp.ledger.run import Settings
 from esipp.report.pages import checks_page
 
 
@@ -312,8 +310,8 @@ def _qualify(options: argparse.Namespace) -> int:
 
         print("\n".join(report_refusal(settings, checks, words(options), refused)))
         raise
-    if options.time_budget is not None:
-        settings = _fitted(settings, [check for check in checks if not missing_features(check, findings.features)])
+    asked = [check for check in checks if not missing_features(check, findings.features)]
+    settings = fitted(settings, asked, lambda line: print(f"esipp: {line}", file=sys.stderr))
     prepared = Prepared(
         words(options),
         frozenset(check.id for check in checks),
@@ -346,14 +344,6 @@ def _qualify(options: argparse.Namespace) -> int:
     named = {check.suite for check in checks}
     arguments += [f"{suites}::test_{name}" for name in suite_names() if name in named]
     return int(pytest.main(arguments, plugins=[prepared]))
-
-
-def _fitted(settings: Settings, checks: Sequence[Check]) -> Settings:
-    """The settings with as much depth as fits into their time budget."""
-    assert settings.time_budget is not None
-    cut = within(checks, Depth(settings.samples, settings.moves), settings.time_budget)
-    print(f"esipp: --time-budget: {cut.words}.", file=sys.stderr)
-    return replace(settings, samples=cut.depth.samples, moves=cut.depth.moves)
 
 
 def _list(options: argparse.Namespace) -> int:
