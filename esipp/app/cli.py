@@ -2,9 +2,7 @@
 
 import argparse
 import contextlib
-import importlib
 import json
-import os
 import re
 import signal
 import sys
@@ -19,6 +17,7 @@ from typing import Any, NoReturn
 from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge, add_site, add_trend
+from esipp.app.completion import add_completion, complete, complete_for_kubectl
 from esipp.app.config_file import add_init, expanded, schema
 from esipp.app.depth import fitted
 from esipp.app.doctor.command import COLORS, add_doctor, add_run_arguments, doctor
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_standard_streams()
     try:
         parser = _parser()
-        _complete(parser)
+        complete(_commands(parser), parser)
         options = parser.parse_args(expanded(sys.argv[1:] if arguments is None else arguments, _commands(parser)))
         with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
             code = int(options.command(options))
@@ -70,18 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitCode.HARNESS)
 
 
-def _complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that completes a command line, and end; do nothing otherwise (argcomplete, an extra package)."""
-    if "_ARGCOMPLETE" not in os.environ:
-        return
-    from esipp.loadbalancers.profiles.loading import names
-
-    for each in _commands(parser).values():
-        for action in each._actions:
-            known = {"checks": lambda: [check.id for check in all_checks()], "provider": names}.get(action.dest)
-            if known is not None:
-                action.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]  # argcomplete's own
-    importlib.import_module("argcomplete").autocomplete(parser)
+def kubectl_complete() -> int:
+    """Print what completes a command line of ``kubectl esipp``; nothing but the reason where that is impossible."""
+    parser = _parser()
+    try:
+        complete_for_kubectl(_commands(parser), parser, sys.argv[1:])
+    except EsippError as error:
+        print(f"esipp: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    return int(ExitCode.CONFORMANT)
 
 
 @contextlib.contextmanager
@@ -215,6 +211,7 @@ def options_schema() -> str:
     return json.dumps(schema(_commands(_parser())["run"]), indent=2) + "\n"
 
 
+    add_completion(commands)
 def _add_judge(commands: Any) -> None:
     """``esipp judge``."""
     judging = commands.add_parser(

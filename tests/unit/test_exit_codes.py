@@ -74,7 +74,7 @@ CODES = {
     "run": RUNS, "judge": RUNS, "summary": RUNS, "merge": RUNS, "fetch": RUNS, "images": {0, 2, 4},
     "diff": {0, 1, 2, 3, 4}, "report": {0, 2, 3, 4}, "clean": {0, 2, 3, 4}, "list": {0, 2, 4}, "explain": {0, 2, 4},
     "load-balancers": {0, 2, 4}, "plan": {0, 2, 4}, "doctor": {0, 2, 4}, "init": {0, 2, 4},
-    "sign": {0, 2, 4}, "trend": {0, 1, 2, 4}, "site": {0, 2, 4}, "verify": {0, 1, 2, 4},
+    "completion": {0, 2, 4}, "sign": {0, 2, 4}, "trend": {0, 1, 2, 4}, "site": {0, 2, 4}, "verify": {0, 1, 2, 4},
 }  # fmt: skip
 
 
