@@ -97,23 +97,37 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+MOST_LINES_OF_USAGE = 6
+"""A longer usage would hide what is wrong."""
+
+INSTEAD = dict.fromkeys(
+    ("-n", "--namespace"), "a run creates a namespace of its own, esipp-RUN; --namespace-labels gives it labels."
+)
+"""Options of kubectl that esipp does not have, and what it has instead."""
+
+
 class _Parser(argparse.ArgumentParser):
-    """A parser that keeps the lines of an epilog, and whose usage errors exit with code 4."""
+    """A parser that keeps the lines of an epilog, and whose usage errors exit with code 4.
+
+    It knows no abbreviations: ``--namespace`` would mean ``--namespace-labels``.
+    """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter} | options)
+        usual = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        super().__init__(**usual | options)
 
     def error(self, message: str) -> Any:
-        self.print_usage(sys.stderr)
-        hint = self._hint(message)
-        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n" + (f"  hint: {hint}\n" if hint else ""))
+        hint, usage = self._hint(message), self.format_usage()
+        if usage.count("\n") > MOST_LINES_OF_USAGE:
+            usage, hint = "", f"{hint} '{self.prog} --help' lists all options.".lstrip()
+        self.exit(int(ExitCode.USAGE), f"{usage}{self.prog}: {message}\n" + (f"  hint: {hint}\n" if hint else ""))
 
     def _hint(self, message: str) -> str:
-        """The choices, or the options, that are like a wrong one."""
+        """What to use in the place of an option; the choices, or the options, that are like a wrong one."""
         if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2])).rstrip()
-        if option := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            return did_you_mean(option[1], self._subactions()).rstrip()
+        if option := re.search(r"unrecognized arguments: (--?[\w-]+)", message):
+            return INSTEAD.get(option[1]) or did_you_mean(option[1], self._subactions()).rstrip()
         return ""
 
     def _subactions(self) -> set[str]:
@@ -197,6 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     add_sign(commands)
     add_fetch(commands)
     add_init(commands)
+    add_completion(commands)
     return parser
 
 
@@ -211,7 +226,6 @@ def options_schema() -> str:
     return json.dumps(schema(_commands(_parser())["run"]), indent=2) + "\n"
 
 
-    add_completion(commands)
 def _add_judge(commands: Any) -> None:
     """``esipp judge``."""
     judging = commands.add_parser(

@@ -23,7 +23,7 @@ from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
 from esipp.base.customisation import NOTHING, Customisation
-from esipp.base.errors import PreflightError
+from esipp.base.errors import PreflightError, did_you_mean
 from esipp.base.json import Json
 from esipp.base.redaction import learn_authorization, learn_environment, learn_kubeconfig
 from esipp.cluster.dialect import Dialect, dialect_of
@@ -133,7 +133,9 @@ class Cluster:
         if context not in names:
             raise PreflightError(
                 f"There is no context '{context}' in the kubeconfig.",
-                f"available contexts: {', '.join(names) or 'none'}; ./ci/conformance --keep creates kind-esipp.",
+                f"{did_you_mean(context, names)}available contexts: {', '.join(names)}."
+                if names
+                else f"{kubeconfig or os.environ.get('KUBECONFIG') or '~/.kube/config'} names none, or does not exist.",
             )
         self._impersonation = impersonation(merged.value, context, as_user)
         self._api = self._log_in()

@@ -252,6 +252,9 @@ def test_without_argcomplete_that_is_said(monkeypatch: pytest.MonkeyPatch, capsy
         (["plan", "--provider", "metallb-l2", "--without", "load-balancr"], "did you mean load-balancer or"),
         (["plan", "--provider", "metalb-l2"], "did you mean metallb-l2"),
         (["run", "--context", "x", "--require", "load-balancr"], "did you mean load-balancer"),
+        (["run", "--profile", "quik"], "did you mean quick? 'esipp run --help' lists all options."),
+        (["run", "-n", "here"], "a run creates a namespace of its own, esipp-RUN"),
+        (["doctor", "--namespace", "here"], "a run creates a namespace of its own, esipp-RUN"),
     ],
 )
 def test_a_wrong_word_is_answered_with_similar_ones(
