@@ -2,9 +2,7 @@
 
 import argparse
 import contextlib
-import importlib
 import json
-import os
 import re
 import signal
 import sys
@@ -12,7 +10,6 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -20,8 +17,9 @@ from typing import Any, NoReturn
 from esipp import __version__
 from esipp.app import list as listing
 from esipp.app.compare import add_diff, add_merge, add_site, add_trend
+from esipp.app.completion import add_completion, complete, complete_for_kubectl
 from esipp.app.config_file import add_init, expanded, schema
-from esipp.app.depth import Depth, within
+from esipp.app.depth import fitted
 from esipp.app.doctor.command import COLORS, add_doctor, add_run_arguments, doctor
 from esipp.app.exit_codes import OF_A_JUDGEMENT, OF_A_RUN, OF_CHECKS, OF_CLEANING
 from esipp.app.images.command import add_images
@@ -40,10 +38,9 @@ from esipp.base.errors import EsippError, ExitCode, PreflightError, did_you_mean
 from esipp.base.output_guard import open_standard_streams, whatever_becomes_of_stdout
 from esipp.base.redaction import redact
 from esipp.checks.catalog import HOUSE, SUITES, all_checks, crossings, suite_names
-from esipp.checks.check import Check, missing_features
+from esipp.checks.check import missing_features
 from esipp.checks.crossing import as_text
 from esipp.checks.explain import explain_check
-from esipp.ledger.run import Settings
 from esipp.report.pages import checks_page
 
 
@@ -52,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_standard_streams()
     try:
         parser = _parser()
-        _complete(parser)
+        complete(_commands(parser), parser)
         options = parser.parse_args(expanded(sys.argv[1:] if arguments is None else arguments, _commands(parser)))
         with _ended_by_sigterm(), whatever_becomes_of_stdout() as lost:  # 'esipp summary | head' keeps its exit code
             code = int(options.command(options))
@@ -72,18 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitCode.HARNESS)
 
 
-def _complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that completes a command line, and end; do nothing otherwise (argcomplete, an extra package)."""
-    if "_ARGCOMPLETE" not in os.environ:
-        return
-    from esipp.loadbalancers.profiles.loading import names
-
-    for each in _commands(parser).values():
-        for action in each._actions:
-            known = {"checks": lambda: [check.id for check in all_checks()], "provider": names}.get(action.dest)
-            if known is not None:
-                action.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]  # argcomplete's own
-    importlib.import_module("argcomplete").autocomplete(parser)
+def kubectl_complete() -> int:
+    """Print what completes a command line of ``kubectl esipp``; nothing but the reason where that is impossible."""
+    parser = _parser()
+    try:
+        complete_for_kubectl(_commands(parser), parser, sys.argv[1:])
+    except EsippError as error:
+        print(f"esipp: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    return int(ExitCode.CONFORMANT)
 
 
 @contextlib.contextmanager
@@ -103,23 +97,37 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+MOST_LINES_OF_USAGE = 6
+"""A longer usage would hide what is wrong."""
+
+INSTEAD = dict.fromkeys(
+    ("-n", "--namespace"), "a run creates a namespace of its own, esipp-RUN; --namespace-labels gives it labels."
+)
+"""Options of kubectl that esipp does not have, and what it has instead."""
+
+
 class _Parser(argparse.ArgumentParser):
-    """A parser that keeps the lines of an epilog, and whose usage errors exit with code 4."""
+    """A parser that keeps the lines of an epilog, and whose usage errors exit with code 4.
+
+    It knows no abbreviations: ``--namespace`` would mean ``--namespace-labels``.
+    """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter} | options)
+        usual = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        super().__init__(**usual | options)
 
     def error(self, message: str) -> Any:
-        self.print_usage(sys.stderr)
-        hint = self._hint(message)
-        self.exit(int(ExitCode.USAGE), f"{self.prog}: {message}\n" + (f"  hint: {hint}\n" if hint else ""))
+        hint, usage = self._hint(message), self.format_usage()
+        if usage.count("\n") > MOST_LINES_OF_USAGE:
+            usage, hint = "", f"{hint} '{self.prog} --help' lists all options.".lstrip()
+        self.exit(int(ExitCode.USAGE), f"{usage}{self.prog}: {message}\n" + (f"  hint: {hint}\n" if hint else ""))
 
     def _hint(self, message: str) -> str:
-        """The choices, or the options, that are like a wrong one."""
+        """What to use in the place of an option; the choices, or the options, that are like a wrong one."""
         if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2])).rstrip()
-        if option := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            return did_you_mean(option[1], self._subactions()).rstrip()
+        if option := re.search(r"unrecognized arguments: (--?[\w-]+)", message):
+            return INSTEAD.get(option[1]) or did_you_mean(option[1], self._subactions()).rstrip()
         return ""
 
     def _subactions(self) -> set[str]:
@@ -203,6 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     add_sign(commands)
     add_fetch(commands)
     add_init(commands)
+    add_completion(commands)
     return parser
 
 
@@ -312,8 +321,8 @@ def _qualify(options: argparse.Namespace) -> int:
 
         print("\n".join(report_refusal(settings, checks, words(options), refused)))
         raise
-    if options.time_budget is not None:
-        settings = _fitted(settings, [check for check in checks if not missing_features(check, findings.features)])
+    asked = [check for check in checks if not missing_features(check, findings.features)]
+    settings = fitted(settings, asked, lambda line: print(f"esipp: {line}", file=sys.stderr))
     prepared = Prepared(
         words(options),
         frozenset(check.id for check in checks),
@@ -346,14 +355,6 @@ def _qualify(options: argparse.Namespace) -> int:
     named = {check.suite for check in checks}
     arguments += [f"{suites}::test_{name}" for name in suite_names() if name in named]
     return int(pytest.main(arguments, plugins=[prepared]))
-
-
-def _fitted(settings: Settings, checks: Sequence[Check]) -> Settings:
-    """The settings with as much depth as fits into their time budget."""
-    assert settings.time_budget is not None
-    cut = within(checks, Depth(settings.samples, settings.moves), settings.time_budget)
-    print(f"esipp: --time-budget: {cut.words}.", file=sys.stderr)
-    return replace(settings, samples=cut.depth.samples, moves=cut.depth.moves)
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -109,7 +109,7 @@ def _read(file: str, lane: str) -> Json:
     try:
         keys = yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError) as broken:
-        raise PreflightError(f"--config: cannot read {file}: {broken}.", HINT) from None
+        raise PreflightError(f"--config: cannot read {file}: {getattr(broken, 'strerror', broken)}.", HINT) from None
     except yaml.YAMLError as wrong:
         raise PreflightError(f"{file} is not YAML: {' '.join(str(wrong).split())}.", HINT) from None
     lanes = keys.pop("lanes", None) or {} if isinstance(keys, dict) else None

@@ -1,13 +1,14 @@
 """How deep a run asks, and how much of that fits into a time: ``--time-budget`` drops depth, never checks."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from esipp.base.plural import counted
 from esipp.checks.check import Check
 from esipp.checks.power import missed, say_share
 from esipp.judging.durations import expected
 from esipp.ledger.progress import say_seconds
+from esipp.ledger.run import Settings
 
 LEAST_SAMPLES, LEAST_MOVES = 20, 3
 """What is left at least: with less, a path or a load balancer shows next to nothing."""
@@ -60,3 +61,12 @@ def within(checks: Iterable[Check], most: Depth, budget: float) -> Cut:
         if seconds <= budget:
             break
     return Cut(depth, seconds, budget)
+
+
+def fitted(settings: Settings, checks: Iterable[Check], say: Callable[[str], None]) -> Settings:
+    """The settings with as much depth as fits into their time budget, which is said; unchanged without a budget."""
+    if settings.time_budget is None:
+        return settings
+    cut = within(checks, Depth(settings.samples, settings.moves), settings.time_budget)
+    say(f"--time-budget: {cut.words}.")
+    return replace(settings, samples=cut.depth.samples, moves=cut.depth.moves)

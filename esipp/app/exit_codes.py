@@ -45,6 +45,13 @@ OF_IMAGES = """exit codes:
 """
 """Exit codes of ``images``."""
 
+OF_COMPLETION = """exit codes:
+  0  success
+  2  interrupted
+  4  wrong usage, or argcomplete is not installed
+"""
+"""Exit codes of ``completion``."""
+
 OF_INIT = """exit codes:
   0  success
   2  interrupted

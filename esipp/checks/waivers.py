@@ -139,7 +139,7 @@ def read_waivers(file: str, ids: Collection[str]) -> tuple[Waiver, ...]:
         text = Path(file).read_text(encoding="utf-8")
         file_read: _File = strict.read(yaml.safe_load(_with_days_as_text(text)), _File, _CONVERTER)
     except (OSError, UnicodeDecodeError) as broken:
-        raise PreflightError(f"{OPTION}: cannot read {file}: {broken}.", HINT) from None
+        raise PreflightError(f"{OPTION}: cannot read {file}: {getattr(broken, 'strerror', broken)}.", HINT) from None
     except yaml.YAMLError as wrong:
         raise PreflightError(f"{OPTION}: {file} is not YAML: {' '.join(str(wrong).split())}.", HINT) from None
     except strict.FormError as wrong:

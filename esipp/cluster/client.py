@@ -23,7 +23,7 @@ from kubernetes.config import kube_config
 from kubernetes.config.config_exception import ConfigException
 
 from esipp.base.customisation import NOTHING, Customisation
-from esipp.base.errors import PreflightError
+from esipp.base.errors import PreflightError, did_you_mean
 from esipp.base.json import Json
 from esipp.base.redaction import learn_authorization, learn_environment, learn_kubeconfig
 from esipp.cluster.dialect import Dialect, dialect_of
@@ -70,6 +70,9 @@ class ApiCalls:
         with self._lock:
             return dict(self._counted.most_common())
 
+
+UNREADABLE = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError)
+"""What the kubernetes package raises for a kubeconfig that it cannot read."""
 
 VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
@@ -120,8 +123,8 @@ class Cluster:
             merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
             learn_kubeconfig(merged.value if merged else {})
             learn_environment(os.environ)
-            names = sorted(str(each["name"]) for each in (merged.value if merged else {}).get("contexts") or [])
-        except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError) as broken:
+            names = _contexts_of(merged)
+        except UNREADABLE as broken:
             why = " ".join(str(broken).split()).rstrip(".")
             raise PreflightError(
                 f"Cannot use the kubeconfig {kubeconfig or '($KUBECONFIG or ~/.kube/config)'}: {why}.",
@@ -130,7 +133,9 @@ class Cluster:
         if context not in names:
             raise PreflightError(
                 f"There is no context '{context}' in the kubeconfig.",
-                f"available contexts: {', '.join(names) or 'none'}; ./ci/conformance --keep creates kind-esipp.",
+                f"{did_you_mean(context, names)}available contexts: {', '.join(names)}."
+                if names
+                else f"{kubeconfig or os.environ.get('KUBECONFIG') or '~/.kube/config'} names none, or does not exist.",
             )
         self._impersonation = impersonation(merged.value, context, as_user)
         self._api = self._log_in()
@@ -504,11 +509,21 @@ def _uid_of(item: Json) -> str:
 
 def current_context(kubeconfig: str | None) -> str:
     """The current context of a kubeconfig; empty without one."""
-    try:
+    with contextlib.suppress(*UNREADABLE):
         merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
         return str((merged.value if merged else {}).get("current-context") or "")
-    except (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError):
-        return ""
+    return ""
+
+
+def contexts(kubeconfig: str | None) -> list[str]:
+    """The names of the contexts of a kubeconfig, sorted; none if it cannot be read."""
+    with contextlib.suppress(*UNREADABLE):
+        return _contexts_of(kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config)
+    return []
+
+
+def _contexts_of(merged: Any) -> list[str]:
+    return sorted(str(each["name"]) for each in (merged.value if merged else {}).get("contexts") or [])
 
 
 def _credentials(api: client.ApiClient) -> tuple[Any, ...]:

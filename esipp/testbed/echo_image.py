@@ -156,9 +156,7 @@ def docker(*arguments: str, stdin: IO[bytes] | None = None, check: bool = True) 
     except subprocess.TimeoutExpired:
         raise PreflightError(f"'{what}' did not end within {BUILD_SECONDS:.0f} s.", HINT_DOCKER) from None
     if done.returncode and check:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise PreflightError(
-            f"'{what}' failed: {said[-1] if said else done.returncode}.",
-            HINT_BASE if arguments[0] == "build" else HINT_DOCKER,
-        )
+        said = (done.stderr.decode(errors="replace").strip().splitlines() or [str(done.returncode)])[-1]
+        builds = arguments[0] == "build" and "Docker daemon" not in said
+        raise PreflightError(f"'{what}' failed: {said.rstrip('.?')}.", HINT_BASE if builds else HINT_DOCKER)
     return done.stdout.decode(errors="replace") if not done.returncode else ""

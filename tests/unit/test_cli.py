@@ -109,6 +109,7 @@ def test_help_tells_the_exit_codes(here: Callable[..., Done]) -> None:
 BAD = [
     (["run"], "No cluster is named"),
     (["run", "--context", "nobody"], "no context 'nobody'"),
+    (["run", "--context", "kind-ther"], "did you mean kind-there? available contexts: "),
     (["run", "--context", "kind-there"], "does not answer"),
     (["run", "--context", "kind-there", "no-such-row"], "No check matches 'no-such-row'"),
     (["run", "--context", "kind-there", "--image", "No Such"], "'No Such' is not an image reference"),

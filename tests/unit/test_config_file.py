@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from esipp.app import cli, config_file
+from esipp.app.completion import SHELLS
 from esipp.app.in_cluster import credentials
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.catalog import HOUSE
@@ -188,16 +189,54 @@ def test_yes_does_not_help_without_a_current_context(here: Path, monkeypatch: py
         ("esipp run --provider metallb", {"metallb-l2", "metallb-bgp"}),
         ("esipp run --profile q", {"quick"}),
         (f"esipp explain {CHECK[:-5]}", {CHECK}),
+        ("esipp load-balancers kube-", {"kube-vip"}),
+        ("esipp plan --without family.ipv", {"family.ipv4", "family.ipv6"}),
+        ("esipp run --require load-balancer.without", {"load-balancer.without-node-ports"}),
+        ("esipp doctor --kubeconfig kubeconfig --context kind-", {"kind-a", "kind-b"}),
+        ("esipp completion b", {"bash"}),
     ],
 )
-def test_a_shell_is_offered_commands_checks_and_load_balancers(line: str, offered: set[str], tmp_path: Path) -> None:
+def test_a_shell_is_offered_what_fits(line: str, offered: set[str], tmp_path: Path) -> None:
     """As bash asks argcomplete."""
+    (tmp_path / "kubeconfig").write_text("contexts: [{name: kind-b}, {name: kind-a}, {name: other}]")
     answer = tmp_path / "answer"
     asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SHELL": "bash", "COMP_LINE": line}
     asked |= {"COMP_POINT": str(len(line)), "COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
     environment = {**os.environ, "PYTHONPATH": str(HOUSE), **asked}
     subprocess.run([sys.executable, "-m", "esipp"], env=environment, cwd=tmp_path, check=True, timeout=60)
     assert {each.strip() for each in answer.read_text().split("\n")} == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [(["run", "--profile", "q"], ["quick"]), (["ru"], ["run"]), (["run", "--provider", "none-such"], [])],
+)
+def test_kubectl_is_offered_what_fits(words: list[str], offered: list[str], tmp_path: Path) -> None:
+    """As kubectl asks kubectl_complete-esipp."""
+    program = "import sys; from esipp.app.cli import kubectl_complete; sys.exit(kubectl_complete())"
+    environment = {**os.environ, "PYTHONPATH": str(HOUSE)}
+    line = [sys.executable, "-c", program, *words]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [*offered, ":0"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_gets_its_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == ExitCode.CONFORMANT
+    script = capsys.readouterr().out
+    assert "COMP_LINE" in script
+    assert "esipp" in script
+    if shell == "bash":
+        subprocess.run(["bash", "-euc", f"{script}\ncomplete -p esipp"], check=True, capture_output=True, timeout=20)
+
+
+def test_without_argcomplete_that_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    assert cli.main(["completion", "bash"]) == ExitCode.USAGE
+    assert "needs the package argcomplete.\n  hint: pipx inject" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["kubectl_complete-esipp", "ru"])
+    assert cli.kubectl_complete() == ExitCode.USAGE
+    assert capsys.readouterr().out == "", "kubectl completes nothing"
 
 
 # ------------------------------------------------------------------------------------------------------ similar words
@@ -213,6 +252,9 @@ def test_a_shell_is_offered_commands_checks_and_load_balancers(line: str, offere
         (["plan", "--provider", "metallb-l2", "--without", "load-balancr"], "did you mean load-balancer or"),
         (["plan", "--provider", "metalb-l2"], "did you mean metallb-l2"),
         (["run", "--context", "x", "--require", "load-balancr"], "did you mean load-balancer"),
+        (["run", "--profile", "quik"], "did you mean quick? 'esipp run --help' lists all options."),
+        (["run", "-n", "here"], "a run creates a namespace of its own, esipp-RUN"),
+        (["doctor", "--namespace", "here"], "a run creates a namespace of its own, esipp-RUN"),
     ],
 )
 def test_a_wrong_word_is_answered_with_similar_ones(

@@ -132,8 +132,15 @@ def test_bundle_builds_the_image_and_writes_it_to_the_file(
 
 
 def test_a_bundle_that_cannot_be_written_is_reported(docker: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["images", "bundle", "/nowhere/echo.tar"]) == ExitCode.USAGE
+    folder = Path("/proc/self")  # no file can be made in it, not even by root
+    assert main(["images", "bundle", str(folder / "echo.tar")]) == ExitCode.USAGE
     assert "'docker save --output' failed: " in capsys.readouterr().err
+
+
+def test_nothing_is_built_for_a_bundle_in_no_folder(docker: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["images", "bundle", "/nowhere/echo.tar"]) == ExitCode.USAGE
+    assert "There is no folder /nowhere.\n  hint: make it, or name another FILE." in capsys.readouterr().err
+    assert not docker.exists(), "docker was not asked"
 
 
 def test_load_without_a_cluster_is_into_docker(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from esipp.app.cli import _parser
+from esipp.app.depth import LEAST_MOVES, LEAST_SAMPLES
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE
 from esipp.ledger.reading import read_run
@@ -73,7 +74,7 @@ CODES = {
     "run": RUNS, "judge": RUNS, "summary": RUNS, "merge": RUNS, "fetch": RUNS, "images": {0, 2, 4},
     "diff": {0, 1, 2, 3, 4}, "report": {0, 2, 3, 4}, "clean": {0, 2, 3, 4}, "list": {0, 2, 4}, "explain": {0, 2, 4},
     "load-balancers": {0, 2, 4}, "plan": {0, 2, 4}, "doctor": {0, 2, 4}, "init": {0, 2, 4},
-    "sign": {0, 2, 4}, "trend": {0, 1, 2, 4}, "site": {0, 2, 4}, "verify": {0, 1, 2, 4},
+    "completion": {0, 2, 4}, "sign": {0, 2, 4}, "trend": {0, 1, 2, 4}, "site": {0, 2, 4}, "verify": {0, 1, 2, 4},
 }  # fmt: skip
 
 
@@ -168,6 +169,17 @@ def test_a_run_ends_with_its_exit_code(way: str, ending: str, code: ExitCode, tm
         assert last_record(folder)["exit_code"] == code
         header = json.loads((folder / "ledger.jsonl").read_text().splitlines()[0])
         assert header["bound"] == 7.5, "what the command line says reaches the run"
+
+
+@pytest.mark.parametrize("way", ["esipp", "pytest"])
+def test_a_time_budget_cuts_the_depth(way: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    line = arguments("pass", way, folder, "--time-budget", "1s")
+    done = run_module(MODULE, *line, cwd=HOUSE, env=environment())
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    header = json.loads((folder / "ledger.jsonl").read_text().splitlines()[0])
+    assert (header["samples"], header["moves"]) == (LEAST_SAMPLES, LEAST_MOVES)
+    assert f"--time-budget: {LEAST_SAMPLES} connections per path" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("way", ["esipp", "pytest"])

@@ -100,9 +100,12 @@ def _push(options: argparse.Namespace) -> int:
 
 
 def _bundle(options: argparse.Namespace) -> int:
+    file = Path(options.file)
+    if not file.parent.is_dir():  # said before minutes of building
+        raise PreflightError(f"There is no folder {file.parent}.", "make it, or name another FILE.")
     build(this_version(), _say)
-    save(this_version(), Path(options.file))
-    print(options.file)
+    save(this_version(), file)
+    print(file)
     return int(ExitCode.CONFORMANT)
 
 
