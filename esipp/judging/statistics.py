@@ -1,6 +1,6 @@
 """Statistics: distributions, proportions and exact tests. Pure.
 
-The tests are scipy's. It takes seconds to load, so only the first test loads it.
+The tests are scipy's. It takes seconds to load, so only the first test loads it, or ``load`` does before.
 """
 
 import math
@@ -13,6 +13,11 @@ def _scipy() -> Any:
     from scipy import stats  # type: ignore[import-untyped]  # scipy brings no types
 
     return stats
+
+
+def load() -> None:
+    """Load what the tests need, so that the first one does not wait for it."""
+    _scipy()
 
 
 @dataclass(frozen=True)
