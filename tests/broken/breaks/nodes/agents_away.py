@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Family, Role
 from esipp.scenarios.service_change.subject import At, Claim, service_of
-from tests.broken.breakage import Break, Group
+from tests.broken.balancing import OWN, PROFILE
+from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.nodes.returned import (
     GIVES_UP,
     OF_BEFORE,
@@ -97,7 +98,7 @@ BREAKS = (
         "vip-given-up-after-its-balancer-was-cut-off",
         Group.NODES,
         "no node takes a VIP of the ECMP forwarder any longer once that reaches the API server again",
-        run_of_change(CUT_OFF),
+        RunOptions(("changes",), (f"changes.{CUT_OFF}.",), disruptive=True, own=OWN, options=PROFILE),
         given_up_after(CUT_OFF, Disruption.BALANCER_CUT_OFF, at_control_plane),
         lambda check: of_change(check, CUT_OFF, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
