@@ -12,7 +12,7 @@ from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.matching import AT_THE_NODE, DROP
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
-FROM_THERE = RunOptions(("nodes",), ("nodes.link-local-",))
+FROM_THERE = RunOptions(("nodes",), ("nodes.link-local-", "nodes.health.", "nodes.proxy-health."))
 SOURCE = ("--source", "fe80::/10")
 
 

@@ -27,7 +27,7 @@ from tests.broken.nodes import LONGEST, Live, Nodes, Placed
 from tests.broken.policy_changes import in_background, set_up_run
 
 OWN_VIPS = tuple(Way(Balancer.DEFAULT.value, policy) for policy in TrafficPolicy)
-AT_REST = RunOptions(("nodes",), (".one-node",))
+AT_REST = RunOptions(("nodes",), (".one-node", ".every-endpoint"))
 WHILE_QUIET = RunOptions(("continuity",), (f"continuity.{Phase.QUIET.value}.{Balancer.DEFAULT.value}.",))
 STATIC = tuple(vip_service(policy, Protocol.TCP) for policy in TrafficPolicy)
 LEASE = f"valid_lft {LONGEST:.0f} preferred_lft 0"
