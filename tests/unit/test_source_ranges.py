@@ -123,11 +123,16 @@ class Recording:
 
 
 def arranged(
-    monkeypatch: pytest.MonkeyPatch, ranges: SourceRanges, learn: Any = None, pull_secret: Json | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    ranges: SourceRanges,
+    learn: Any = None,
+    pull_secret: Json | None = None,
+    placed: Any = None,
 ) -> tuple[list[Json], Any]:
     """What is created, in its order, where pods have addresses once they are waited for."""
     testbed: Any = world.made_testbed(raw=False, ranges=ranges)
     testbed.cluster, testbed.learn, testbed.pull_secret = Recording(), learn, pull_secret
+    testbed.placed = placed
     asked, paths = world.checks(sctp=True)
     monkeypatch.setattr("esipp.testbed.testbed.wait_for_account", lambda *_: None)
     monkeypatch.setattr("esipp.testbed.testbed.network_policies.lift", lambda *_: [])
@@ -156,6 +161,30 @@ def test_open_services_are_created_once_the_pods_addresses_are_known(
         assert each == wanted
     assert bool(testbed.admitted) == clients
     assert ("10.244.9.9/32" in testbed.admitted) == clients
+
+
+def test_services_are_created_once_the_outside_clients_have_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[Json] = []
+    here: list[Any] = []
+    create = Recording.create
+
+    def keep(cluster: Recording, collection: str, manifest: Json) -> Json:
+        here.append(cluster)
+        return create(cluster, collection, manifest)
+
+    def placed() -> Mapping[str, list[str]]:
+        before.extend(each for each in here[0].made if each["kind"] == "Service")
+        return {"outside-1": ["198.51.100.1"], "outside-2": []}
+
+    monkeypatch.setattr(Recording, "create", keep)
+    made, testbed = arranged(monkeypatch, SourceRanges(clients=True), placed=placed)
+    assert not before
+    services = {each["metadata"]["name"]: each for each in made if each["kind"] == "Service"}
+    naming = [name for name, each in world.services().items() if "loadBalancerSourceRanges" in each["spec"]]
+    assert naming
+    for name in naming:
+        assert services[name]["spec"]["loadBalancerSourceRanges"] == ["198.51.100.1/32", NOBODY_THERE[Family.IPV6]]
+    assert "198.51.100.1/32" in testbed.admitted
 
 
 @pytest.mark.parametrize("clients", [True, False])
