@@ -29,7 +29,7 @@ class FakeDocker:
         self.commands: list[tuple[str, ...]] = []
         self.labels: dict[str, str] = {}
         self.fails = fails
-        monkeypatch.setattr(outside, "_docker", self)
+        monkeypatch.setattr(outside, "docker", self)
 
     def __call__(self, *words: str) -> SimpleNamespace:
         self.commands.append(words)
