@@ -35,6 +35,7 @@ class Phase(StrEnum):
     API_SERVER = "api-server"
     KUBELET = "kubelet"
     IDLE_KUBELET = "idle-kubelet"
+    JOINED = "joined"
     CUT_OFF = "cut-off"
     IDLE_LEFT = "idle-left"
     CONNTRACK_FULL = "conntrack-full"
@@ -68,6 +69,7 @@ class Event:
         refuses: that node takes no new connections for a while, without a word.
         cuts: what is open through that node breaks.
         forgets: that node forgets what is open through it; whether that lives on is informational.
+        joins: another node joins, and is taken away in the end; whatever comes to it is dialled there, too.
         rewrites: all nodes, one after the other, remove their rules for Services and write others. Whoever opens a
             connection meanwhile may lose it, but no way may be lost for longer than a service proxy may need to follow.
     """
@@ -89,6 +91,7 @@ class Event:
     refuses: bool = False
     cuts: bool = False
     forgets: bool = False
+    joins: bool = False
     rewrites: bool = False
 
     @property
@@ -108,6 +111,11 @@ class Event:
         return not any((*changes, self.refuses, self.cuts, self.forgets))
 
     @property
+    def loses(self) -> str:
+        """Return what happens to a node through which connections break, as text."""
+        return "taken away" if self.joins else "cut off"
+
+    @property
     def takes_endpoints(self) -> bool:
         """Return whether a node takes no new connections to its own endpoints, which stay endpoints all the while."""
         return self.refuses and self.node is Role.ENDPOINT_NODE
@@ -119,7 +127,8 @@ class What(StrEnum):
     Each way has one check of losses in each phase. ``no-loss`` allows none, ``gap`` limits the longest one. Beside
     ``no-loss``, ``no-delay`` limits the time in which answers are late, as they are if their first SYN was dropped.
     ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one.
-    ``fail-over`` limits the time until another node has the VIP of a node that is gone, if a profile does. All claims
+    ``fail-over`` limits the time until another node has the VIP of a node that is gone, if a profile does.
+    ``joined-node`` is about a nodePort, and what health checks say, of a node that joins. All claims
     but ``stream`` are about new TCP connections and those that last; ``stream`` is about any other stream, as a
     whole.
     """
@@ -134,6 +143,7 @@ class What(StrEnum):
     PLACE = "place"
     LASTING = "lasting"
     TERMINATING = "terminating-serves"
+    JOINED_NODE = "joined-node"
     STREAM = "stream"
 
 

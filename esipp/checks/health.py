@@ -14,6 +14,9 @@ from esipp.checks.check import Check, Subject
 from esipp.checks.model import ANYTHING, Client, Family, Role
 from esipp.checks.observation import Outcome
 
+PROXY_PORT = 10256
+"""The port at which kube-proxy says whether its node can serve."""
+
 
 class Situation(StrEnum):
     """The pods behind a LoadBalancer Service with externalTrafficPolicy Local."""

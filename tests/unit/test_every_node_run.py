@@ -12,6 +12,7 @@ import pytest
 
 from esipp.base.json import Json
 from esipp.checks.check import Feature, Status
+from esipp.checks.health import PROXY_PORT
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.observation import Irregular, Observation, Outcome, Tracked, Witness
 from esipp.checks.required_features import PACKETS
@@ -20,7 +21,7 @@ from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.probing.jobs import Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
-from esipp.scenarios.every_node.run import PROXY_PORT, SAMPLED, SAMPLES, SHARED, Survey
+from esipp.scenarios.every_node.run import SAMPLED, SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import (
     Entrance,
     EveryNodeCheck,

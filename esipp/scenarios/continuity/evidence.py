@@ -143,6 +143,8 @@ class ContinuityEvidence:
         sent: all other streams. One that keeps its port goes on from a new one at the end of each phase.
         held: every known address of a node, a pod or a client; none of them is a load balancer's.
         links: the link addresses of VIPs, in order of time; nothing of a VIP that is not on the client's own link.
+        joined: new connections to nodePorts of a node that joins, from before it does until it is taken away;
+            ``joined_health``: what it says at port 10256, or at the health check node port of a Local Service.
         counted_until: until when what pods counted is known, if ``uncounted`` says why it is not known later.
         spacing: seconds between two requests; ``timeout``: after which one is lost; ``uncertainty``: of the clock.
     """
@@ -177,6 +179,8 @@ class ContinuityEvidence:
     uncounted: str = ""
     links: Mapping[Asked, Sequence[LinkChange]] = field(default_factory=dict)
     fails_over: Bound | None = None
+    joined: Mapping[Asked, Stream] = field(default_factory=dict)
+    joined_health: Mapping[Asked, Stream] = field(default_factory=dict)
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

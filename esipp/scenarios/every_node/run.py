@@ -14,6 +14,7 @@ from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks import health
 from esipp.checks.check import Feature
+from esipp.checks.health import PROXY_PORT
 from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.profile import Target
@@ -83,9 +84,6 @@ SHARED = 200
 
 SHARING = (Entrance.NODE_PORT, Entrance.CLUSTER_IP)
 """Where shares are compared, in addition to VIPs."""
-
-PROXY_PORT = 10256
-"""The port of kube-proxy's own health check, by default."""
 
 LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 

@@ -16,6 +16,7 @@ from esipp.base.labels import FINALIZER, UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption
+from esipp.checks.health import PROXY_PORT
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.rights import DISCOVERY
 from esipp.checks.stream import Reuse, StreamKind
@@ -79,9 +80,6 @@ from esipp.testbed.testbed import Testbed
 
 CONTROL_PACE = Pace(0.5, 2.5)
 HEALTH_PACE = Pace(0.5, 1.0)
-
-PROXY_PORT = 10256
-"""Where kube-proxy serves its own health check."""
 
 KEPT = ("type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ports")
 """What a Service has in common with the one whose addresses and ports it gets."""
