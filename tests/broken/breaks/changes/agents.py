@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.disruption import Disruption
+from esipp.checks.health import PROXY_PORT
 from esipp.checks.model import Role
 from esipp.checks.stream import Reuse
 from esipp.disruption.restarts import agent_pods
 from esipp.judging.topology import family_of
-from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import SEEN_BEFORE

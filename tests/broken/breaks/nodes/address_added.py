@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, contextmanager
 
 from esipp.checks.check import Check
 from esipp.checks.disruption import Disruption
+from esipp.checks.health import PROXY_PORT
 from esipp.checks.model import Role
 from esipp.disruption.addresses import another
-from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, Health, service_of
 from tests.broken.breakage import Break, Group
 from tests.broken.during import in_effect, of_change, once_so, run_of_change

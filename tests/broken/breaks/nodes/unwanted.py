@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager, contextmanager
 from esipp.checks.check import is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
+from esipp.checks.health import PROXY_PORT
 from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
 from esipp.disruption.marks import Mark
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
-from esipp.scenarios.service_change.run import PROXY_PORT
 from esipp.scenarios.service_change.subject import At, Claim, Health, service_of
 from tests.broken.breakage import Break, Group
 from tests.broken.breaks.delivery.streams import by_chance
