@@ -36,6 +36,7 @@ class Phase(StrEnum):
     API_SERVERS_IN_TURN = "api-servers-in-turn"
     KUBELET = "kubelet"
     IDLE_KUBELET = "idle-kubelet"
+    JOINED = "joined"
     CUT_OFF = "cut-off"
     IDLE_LEFT = "idle-left"
     CONNTRACK_FULL = "conntrack-full"
@@ -70,6 +71,7 @@ class Event:
         refuses: that node takes no new connections for a while, without a word.
         cuts: what is open through that node breaks.
         forgets: that node forgets what is open through it; whether that lives on is informational.
+        joins: another node joins, and is taken away in the end; whatever comes to it is dialled there, too.
         rewrites: all nodes, one after the other, remove their rules for Services and write others. Whoever opens a
             connection meanwhile may lose it, but no way may be lost for longer than a service proxy may need to follow.
     """
@@ -91,6 +93,7 @@ class Event:
     refuses: bool = False
     cuts: bool = False
     forgets: bool = False
+    joins: bool = False
     rewrites: bool = False
 
     @property
@@ -110,6 +113,11 @@ class Event:
         return not any((*changes, self.refuses, self.cuts, self.forgets))
 
     @property
+    def loses(self) -> str:
+        """Return what happens to a node through which connections break, as text."""
+        return "taken away" if self.joins else "cut off"
+
+    @property
     def takes_endpoints(self) -> bool:
         """Return whether a node takes no new connections to its own endpoints, which stay endpoints all the while."""
         return self.refuses and self.node is Role.ENDPOINT_NODE
@@ -122,8 +130,9 @@ class What(StrEnum):
     ``no-loss``, ``no-delay`` limits the time in which answers are late, as they are if their first SYN was dropped.
     ``losses`` is for the cluster's own load balancer, and applies its bound if a profile or the user gives one.
     ``fail-over`` limits the time until another node has the VIP of a node that is gone, if a profile does.
-    ``one-node`` is about who answers on the client's link that it has the VIP. All other claims but ``stream`` are
-    about new TCP connections and those that last; ``stream`` is about any other stream, as a whole.
+    ``one-node`` is about who answers on the client's link that it has the VIP. ``joined-node`` is about a nodePort, and
+    what health checks say, of a node that joins. All other claims but ``stream`` are about new TCP connections and
+    those that last; ``stream`` is about any other stream, as a whole.
     """
 
     NO_LOSS = "no-loss"
@@ -137,6 +146,7 @@ class What(StrEnum):
     LASTING = "lasting"
     TERMINATING = "terminating-serves"
     ONE_NODE = "one-node"
+    JOINED_NODE = "joined-node"
     STREAM = "stream"
 
 

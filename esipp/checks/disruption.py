@@ -65,6 +65,9 @@ class Disruption(StrEnum):
     """A node is gone for the cluster and for the network: its kubelet is stopped, its network carries nothing, and its
     Node object is deleted. Then it joins, as another Node object with what it had before, and its kubelet starts. Its
     pods run on all the while; after 40 s the control plane would begin to delete them."""
+    NODE_JOINED = "node-joined"
+    """Another node joins the cluster: a container made as that of a node of kind is, by kubeadm. In the end its Node
+    object is deleted, and the container is removed."""
     API_SLOW = "api-slow"
     """Every API server works for half a second and is stopped for two (SIGSTOP, SIGCONT), in turn: answers and watch
     events take seconds."""
@@ -104,6 +107,7 @@ FEATURES = {
     Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
     Disruption.NODE_DELETED: ("nodes.shell", "rights.node-deletion"),
     Disruption.NODE_LEFT: ("nodes.shell", "rights.node-deletion"),
+    Disruption.NODE_JOINED: ("nodes.shell", "control-plane.reachable", "rights.node-deletion"),
     Disruption.API_SLOW: ("control-plane.reachable",),
     Disruption.PROXY_MODE: ("kube-proxy.pods", "kube-proxy.other-mode", "rights.kube-proxy"),
     Disruption.PROXY_SLOW: ("kube-proxy.pods", "kube-proxy.other-period", "rights.kube-proxy"),
@@ -115,7 +119,12 @@ FEATURES = {
 ROLLOUTS = (Disruption.PROXY_MODE, Disruption.PROXY_SLOW, Disruption.PROXY_UPGRADED)
 """Disruptions that replace kube-proxy on all nodes."""
 
-CLUSTER_WIDE = frozenset({Disruption.API_SERVER, Disruption.API_SERVERS_IN_TURN, Disruption.API_SLOW, *ROLLOUTS})
+CLUSTER_WIDE = frozenset(
+    {
+        *(Disruption.API_SERVER, Disruption.API_SERVERS_IN_TURN, Disruption.API_SLOW, Disruption.NODE_JOINED),
+        *ROLLOUTS,
+    }
+)
 """Disruptions of the whole cluster; all others are of a node."""
 
 
@@ -137,6 +146,7 @@ LONGEST = {
     Disruption.BALANCER_CUT_OFF: 60.0,
     Disruption.NODE_DELETED: 39.0,
     Disruption.NODE_LEFT: 39.0,
+    Disruption.NODE_JOINED: 290.0,
     Disruption.API_SLOW: 120.0,
     Disruption.ADDRESS_ADDED: 120.0,
 }
@@ -146,7 +156,8 @@ pods are evicted from a node that is not ready (300 s), and before those of a no
 ALL_NODES = "all"
 
 PLACED = CLUSTER_WIDE | {Disruption.CONTROLLER_STOPPED, Disruption.BALANCER_CUT_OFF}
-"""Disruptions of what runs on nodes of its own: on all control plane nodes, on all nodes, or where its pod is."""
+"""Disruptions of what runs on nodes of its own: on all control plane nodes, on all nodes, where its pod is, or on a
+node that joins."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ the node, for disruptions on nodes themselves, if both are killed. ``esipp clean
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
 from esipp.disruption.addresses import AddressAdded
 from esipp.disruption.agents import STOPPED, agent_pods, api_servers
+from esipp.disruption.joining import Addresses, NodeJoined, nothing
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, undo_all
@@ -38,6 +39,7 @@ from esipp.disruption.services import (
 )
 from esipp.disruption.watchdog_client import WatchdogClient
 from esipp.loadbalancers.reference import Reference
+from esipp.probing import new_node
 
 Guard = Callable[[], AbstractContextManager[None]]
 
@@ -103,6 +105,7 @@ class Disruptor:
         *,
         selector: str = "",
         not_ready: bool = False,
+        before_joining: Callable[[str, Addresses], object] = nothing,
     ) -> Proof:
         """Perform a disruption, prove it, call ``meanwhile`` while it is in effect, undo it, and prove the rollback.
 
@@ -117,6 +120,7 @@ class Disruptor:
                 ``LONGEST``, when the node itself undoes a disruption there.
             selector: for ``drain``: label selector of the pods to evict, among those of this run on the node.
             not_ready: for ``kubelet``: wait until the node counts as not ready (about 50 s) before ``meanwhile``.
+            before_joining: for ``node-joined``: called with the name and the addresses of the node, before it joins.
 
         Raises:
             HarnessError: it cannot be performed, proven, kept up or undone.
@@ -125,7 +129,7 @@ class Disruptor:
         if not self._findings.features["disruptive"].present:
             raise HarnessError(f"{what} would disrupt the cluster.", "it needs --allow-disruptive.")
         node = self._place_of(what) if what in PLACED else node
-        action = self._action(what, node, selector, not_ready)
+        action = self._action(what, node, selector, not_ready, before_joining)
         where = node or ALL_NODES
         self._say(f"disruption: {what} of {where} begins")
         began = time.monotonic()
@@ -178,7 +182,14 @@ class Disruptor:
     def _guarded(self) -> AbstractContextManager[None]:
         return self._guard() if threading.current_thread() is threading.main_thread() else nullcontext()
 
-    def _action(self, what: Disruption, node: str, selector: str, not_ready: bool) -> Action:
+    def _action(
+        self,
+        what: Disruption,
+        node: str,
+        selector: str,
+        not_ready: bool,
+        before_joining: Callable[[str, Addresses], object],
+    ) -> Action:
         cluster, by, bound = self._cluster, owner(), LONGEST.get(what, 0.0)
         match what:
             case Disruption.CORDON:
@@ -210,6 +221,10 @@ class Disruptor:
             case Disruption.BALANCER_CUT_OFF:
                 balancer = self._balancer()
                 return BalancerCutOff(cluster, what, by, self._control_planes(), bound, balancer)
+            case Disruption.NODE_JOINED:
+                planes = self._control_planes()
+                like = self._way(self._worker(planes))[-1]
+                return NodeJoined(cluster, self._run, by, next(iter(planes.items())), like, bound, before_joining)
         nodes = {node: self._way(node)}
         if what in (*STOPPED, Disruption.PROXY_SICK):
             return AgentDisturbed(cluster, what, by, nodes, bound)
@@ -230,6 +245,8 @@ class Disruptor:
         Raises:
             HarnessError: there is no such pod.
         """
+        if what is Disruption.NODE_JOINED:
+            return new_node.name_of(self._run)
         if what is not Disruption.CONTROLLER_STOPPED:
             return ""
         pods = _step(what, lambda: agent_pods(self._cluster, what))
@@ -252,6 +269,11 @@ class Disruptor:
                 f"Cannot reach node {node} without Kubernetes.", "this is possible only for kind's nodes."
             )
         return tuple(way)
+
+    def _worker(self, planes: Collection[str]) -> str:
+        """A node that does not run the API server, or else any."""
+        names = sorted(str(node["metadata"]["name"]) for node in self._cluster.list("/api/v1/nodes"))
+        return min(names, key=lambda name: name in planes)
 
     def _control_planes(self) -> dict[str, tuple[str, ...]]:
         """The nodes with a pod of the API server, and the commands to enter them."""

@@ -10,6 +10,10 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import Cluster
 from esipp.disruption import kube_proxy, marks, shell
 from esipp.disruption.marks import Mark
+from esipp.probing import new_node
+
+CONTAINER = "container"
+"""What is undone if a container is removed, whose name is then the node's."""
 
 UNDONE = Budget("rollback of disruptions", 60.0, need=1, spacing=0.5)
 
@@ -20,7 +24,7 @@ class Undo:
 
     Args:
         what: the value of a ``Mark`` for a change to a Node object, or of a ``Disruption`` on the node itself or of
-            kube-proxy.
+            kube-proxy; ``container`` for that of a node that joined.
         node: name of the node; ``all`` for kube-proxy.
         owner: ``host/pid`` of the run.
         way: the command that runs commands on the node; empty for a rollback through the API.
@@ -45,6 +49,8 @@ class Undo:
         """The message about the performed rollback."""
         if self._of_kube_proxy:
             return kube_proxy.UNDOING[Disruption(self.what)]
+        if self.what == CONTAINER:
+            return f"removed container {self.node}"
         commands = shell.SERVICES[Disruption(self.what)].done if self.way else marks.UNDOING[Mark(self.what)]
         return commands.format(self.node)
 
@@ -67,6 +73,8 @@ class Undo:
             return shell.go_on(self.way, Disruption(self.what), self.owner)
         if self._of_kube_proxy:
             return kube_proxy.undo(cluster, self.owner)
+        if self.what == CONTAINER:
+            return new_node.remove(self.node, self.owner)
         return marks.undo(cluster, self.node, Mark(self.what), self.owner)
 
 

@@ -417,9 +417,8 @@ def wait_for_control_plane(cluster: Cluster) -> float:
     def look() -> Reading:
         try:
             for name in LEADERS:
-                renewed = _renewed(cluster, "kube-system", name)
-                first.setdefault(name, renewed)
-            idle = [name for name in LEADERS if first[name] and _renewed(cluster, "kube-system", name) == first[name]]
+                first.setdefault(name, renewed(cluster, "kube-system", name))
+            idle = [name for name in LEADERS if first[name] and renewed(cluster, "kube-system", name) == first[name]]
             pods = cluster.list("/api/v1/namespaces/kube-system/pods", labelSelector="tier=control-plane")
         except (ApiError, UnreachableError) as silent:
             return Reading(False, str(silent))
@@ -430,7 +429,7 @@ def wait_for_control_plane(cluster: Cluster) -> float:
     return waited.required("The control plane does not recover", "see 'kubectl get pods -n kube-system'.").seconds
 
 
-def _renewed(cluster: Cluster, namespace: str, name: str) -> str:
+def renewed(cluster: Cluster, namespace: str, name: str) -> str:
     """The last renewal of a Lease, by its holder's clock; "" if there is no Lease."""
     try:
         lease = cluster.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
@@ -451,7 +450,7 @@ class KubeletStopped(OnNodes):
     def prove(self, stop: Stop) -> str:
         """Check that the kubelet is stopped and, if requested, wait until the node is not ready."""
         self._check_stopped()
-        self._lease = _renewed(self.cluster, "kube-node-lease", self._node)
+        self._lease = renewed(self.cluster, "kube-node-lease", self._node)
         if not self.not_ready:
             return "systemd reports that the kubelet is inactive"
 
@@ -468,7 +467,7 @@ class KubeletStopped(OnNodes):
     def lasts(self) -> str:
         """Check that the kubelet is still stopped, and has not renewed the node's Lease."""
         self._check_stopped()
-        if _renewed(self.cluster, "kube-node-lease", self._node) != self._lease:
+        if renewed(self.cluster, "kube-node-lease", self._node) != self._lease:
             raise HarnessError(
                 f"The Lease of node {self._node} was renewed meanwhile.", "check whether its kubelet was started."
             )
@@ -491,7 +490,7 @@ def wait_for_node(cluster: Cluster, name: str) -> float:
     def look() -> Reading:
         try:
             node = marks.read(cluster, name)
-            first.append(_renewed(cluster, "kube-node-lease", name))
+            first.append(renewed(cluster, "kube-node-lease", name))
         except (ApiError, UnreachableError) as silent:
             return Reading(False, str(silent))
         if not is_ready(node) or is_tainted(node, *NODE_TAINTS):

@@ -53,6 +53,34 @@ _TAKEN = (
 """Whether the node, or another host of its network, has an address already."""
 _MISSING = 'ip -o address show | grep -vE " (tentative|dadfailed) " | grep -qF " @ " || echo missing'
 
+_JOINED = f'"{MARKS}/joined"'
+"""On the control plane: the name of the node that joins, and the id of its bootstrap token, a line each."""
+_ADMIN = "/etc/kubernetes/admin.conf"
+_AS_ADMIN = f"kubectl --kubeconfig={_ADMIN} --request-timeout=20s"
+TOKEN_MINUTES = 10
+
+
+def _of_joined(line: int, command: str) -> str:
+    """A command with that line of the file in place of ``{}``. The timer's own shell must have nothing to expand."""
+    return f"sed -n {line}p {_JOINED} | xargs -I{{}} {command}"
+
+
+_TAKE_AWAY = " && ".join(
+    [
+        _of_joined(1, f"{_AS_ADMIN} delete node {{}} --ignore-not-found"),
+        # the pods of its DaemonSets, which would stay for a minute
+        _of_joined(1, f"{_AS_ADMIN} delete pods -A --field-selector=spec.nodeName={{}} --force --grace-period=0"),
+        _of_joined(2, f"{_AS_ADMIN} -n kube-system delete secret bootstrap-token-{{}} --ignore-not-found"),
+        _of_joined(
+            2,
+            f"sh -c '{_AS_ADMIN} get csr --no-headers"
+            ' | sed -n "s/ .*system:bootstrap:{} .*//p"'
+            f" | xargs -r {_AS_ADMIN} delete csr --ignore-not-found'",
+        ),
+    ]
+)
+"""Deletes the Node object of a node that joined, its pods, and what it joined by."""
+
 _WRITERS_OF_ALL = (
     f"pgrep -x {PROXY_PROCESS} | xargs -I@ find /proc/@/root/usr/sbin"
     " '(' -name nft -o -name 'xtables-*-multi' ')' -type f"
@@ -194,6 +222,13 @@ SERVICES = {
         state="the node is off the network, without a kubelet and without a Node object",
         done="let node {} join again",
     ),
+    Disruption.NODE_JOINED: Service(  # on the control plane; whoever has docker starts and removes the container
+        stop=f"[ -s {_JOINED} ]",
+        go_on=f"{{ [ ! -s {_JOINED} ] || {{ {_TAKE_AWAY}; }} >/dev/null; }} && rm -f {_JOINED}",
+        is_stopped=f"[ -s {_JOINED} ]",
+        state="another node may join",
+        done="deleted the Node object of the node that joined, by node {}",
+    ),
     Disruption.ADDRESS_ADDED: Service(
         stop=f"if cut -d/ -f1 {_ADDRESSES} | xargs -I@ bash -c '{_TAKEN}' | grep .;"
         f" then rm {_ADDRESSES}; echo 'its other address is taken' >&2; exit 1; fi;"
@@ -315,6 +350,17 @@ def dropped(way: Sequence[str]) -> int:
     """How many packets a node has dropped between the load balancer and the API server."""
     listed = run(way, f"nft list table inet {_BALANCER_TABLE}").stdout
     return sum(map(int, _PACKETS.findall(listed)))
+
+
+def let_join(name: str, token: str) -> str:
+    """The script that lets a node join by a bootstrap token, and notes that on a node of the control plane."""
+    lifetime = f"--ttl={TOKEN_MINUTES}m"
+    return "\n".join(
+        [
+            f"printf '%s\\n' {name} {token.partition('.')[0]} >{_JOINED}",
+            f"kubeadm --kubeconfig={_ADMIN} token create {token} {lifetime} >/dev/null",
+        ]
+    )
 
 
 def _unit(what: Disruption) -> str:

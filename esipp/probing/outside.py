@@ -1,42 +1,18 @@
 """Outside clients in containers on the docker network of the nodes."""
 
 import json
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
 
 from esipp.base.client_places import BEHIND_ROUTER
-from esipp.base.echo_token import TOKEN, VARIABLE
+from esipp.base.echo_token import VARIABLE
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.base.json import Json
 from esipp.base.labels import OWNER, ROUTE_LABEL, RUN_LABEL, SERVER_LABEL, TOOLS_LABEL
 from esipp.cluster.namespaces import owner
 from esipp.judging.topology import Node
 from esipp.probing import behind
+from esipp.probing.docker import docker, why
 from esipp.probing.node_containers import matching
-
-DOCKER_SECONDS = 60.0
-
-
-def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run docker; the token is in its environment, not on a command line."""
-    try:
-        return subprocess.run(
-            ["docker", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=DOCKER_SECONDS,
-            check=False,
-            env={**os.environ, VARIABLE: TOKEN},
-        )
-    except FileNotFoundError:
-        raise PreflightError(
-            "There is no docker command on PATH.", "install it; outside clients of a kind cluster are containers."
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise HarnessError(
-            f"docker {arguments[0]} did not end within {DOCKER_SECONDS:.0f} s.", "check that 'docker info' works."
-        ) from None
 
 
 def find_network(nodes: Sequence[Node]) -> str | None:
@@ -61,8 +37,8 @@ def check_network(network: str) -> None:
     Raises:
         PreflightError: it does not.
     """
-    if _docker("network", "inspect", network).returncode != 0:
-        known = _docker("network", "ls", "--format", "{{.Name}}").stdout.split()
+    if docker("network", "inspect", network).returncode != 0:
+        known = docker("network", "ls", "--format", "{{.Name}}").stdout.split()
         raise PreflightError(
             f"There is no docker network '{network}'.",
             f"available networks: {', '.join(sorted(known)) or 'none'}; check that DOCKER_HOST is the nodes' engine.",
@@ -107,7 +83,7 @@ class OutsideContainers:
         if client == BEHIND_ROUTER:
             rights += [part for each in behind.FORWARDING for part in ("--sysctl", each)]
             rights += ["--label", f"{ROUTE_LABEL}={' '.join(own.values())}", "--label", f"{TOOLS_LABEL}={self._tools}"]
-        started = _docker(
+        started = docker(
             "run", "--detach", "--rm", "--name", name, "--network", self._network,
             "--label", f"{RUN_LABEL}={self._run}", "--label", f"{SERVER_LABEL}={self._server}",
             "--label", f"{OWNER}={owner()}", "--env", VARIABLE,
@@ -115,7 +91,7 @@ class OutsideContainers:
         )  # fmt: skip
         if started.returncode != 0:
             raise HarnessError(
-                f"Cannot start the outside client {client} from {self._image}: {_why(started.stderr)}",
+                f"Cannot start the outside client {client} from {self._image}: {why(started.stderr)}",
                 f"check that 'docker run --rm --network {self._network} {self._image}' works.",
             )
         links = behind.links(_described([name])[0], self._network)
@@ -130,9 +106,9 @@ class OutsideContainers:
         if client == BEHIND_ROUTER:
             scripts.append(("host", behind.way_back(own, links)))
         for namespace, script in scripts:
-            done = _docker(*behind.tool(self._tools, namespace, script))
+            done = docker(*behind.tool(self._tools, namespace, script))
             if done.returncode != 0:
-                self.broken[client] = f"the network of {client} could not be set up: {_why(done.stderr)}".rstrip(".")
+                self.broken[client] = f"the network of {client} could not be set up: {why(done.stderr)}".rstrip(".")
                 return
 
     def remove(self) -> None:
@@ -146,19 +122,9 @@ class OutsideContainers:
             self.names = []
 
 
-def _why(complaint: str) -> str:
-    """The last line of docker's error message, without usage hints."""
-    aside = ("Run 'docker", "See 'docker")
-    lines = [line.strip() for line in complaint.splitlines() if line.strip() and not line.startswith(aside)]
-    signs = (
-        lines[-1].removeprefix("docker: ").removeprefix("Error response from daemon: ") if lines else "no reason given"
-    )
-    return signs[:300].rstrip(".") + "."
-
-
 def _described(names: Sequence[str]) -> list[Json]:
     """Containers, as docker describes them; those that are gone are left out."""
-    found = _docker("inspect", "--type", "container", *names).stdout
+    found = docker("inspect", "--type", "container", *names).stdout
     containers: list[Json] = json.loads(found or "[]")
     return containers
 
@@ -168,13 +134,13 @@ def _remove(names: Sequence[str]) -> None:
         labels = (container.get("Config") or {}).get("Labels") or {}
         if labels.get(ROUTE_LABEL) and labels.get(TOOLS_LABEL):
             script = behind.no_way_back(labels[ROUTE_LABEL].split())
-            done = _docker(*behind.tool(labels[TOOLS_LABEL], "host", script))
+            done = docker(*behind.tool(labels[TOOLS_LABEL], "host", script))
             if done.returncode != 0:
                 raise HarnessError(
-                    f"Cannot remove the routes to {labels[ROUTE_LABEL]}: {_why(done.stderr)}",
+                    f"Cannot remove the routes to {labels[ROUTE_LABEL]}: {why(done.stderr)}",
                     f"try 'ip route del' on the docker engine's machine; they have proto {behind.PROTOCOL}.",
                 )
-    gone = _docker("rm", "--force", *names)
+    gone = docker("rm", "--force", "--volumes", *names)
     left = [line for line in gone.stderr.splitlines() if line and "No such container" not in line]
     if gone.returncode != 0 and left:
         raise HarnessError(
@@ -188,7 +154,7 @@ def left_behind(server: str) -> dict[str, tuple[str, str]]:
     label = f"label={SERVER_LABEL}={server}"
     shown = "\t".join(["{{.Names}}", *('{{.Label "' + each + '"}}' for each in (RUN_LABEL, OWNER))])
     try:
-        found = _docker("ps", "--all", "--filter", label, "--format", shown)
+        found = docker("ps", "--all", "--filter", label, "--format", shown)
     except PreflightError:
         return {}
     lines = found.stdout.splitlines() if found.returncode == 0 else []

@@ -127,6 +127,9 @@ class Timeouts:
 
     evicted: Budget = Budget("evicted pods to be gone", 60.0, need=1, spacing=LOOKS)
 
+    joined_serves: Budget = Budget("a node that joined to serve", FIELD_LIMIT + 15.0, need=1, spacing=LOOKS)
+    """Its kube-proxy may say some seconds later than its kubelet that it can serve."""
+
     vips_back: Budget = Budget("the previous nodes to announce the VIPs again", 15.0, need=1, spacing=LOOKS)
     """Then it goes on: a load balancer need not give them back."""
 
@@ -154,7 +157,7 @@ SLOWER = (
     "job_ends", "round_made",
     "pod_serves", "pod_leaves", "first_pod", "change_followed", "pod_again", "both_nodes", "connections_made",
     "other_followed", "slices_written", "ways_settled", "streams_heard", "pods_ready", "health_follows", "evicted",
-    "vips_back",
+    "vips_back", "joined_serves",
 )  # fmt: skip
 """The waits that a slow cluster may need more time for.
 

@@ -74,6 +74,8 @@ def claims(event: Event, way: Way) -> Iterator[What]:
     yield What.LASTING
     if way == Way(NODEPORT, LOCAL) and event.graceful:
         yield What.TERMINATING
+    if way.by == NODEPORT and event.joins:
+        yield What.JOINED_NODE
 
 
 def level(event: Event, way: Way, what: What) -> Level:
@@ -109,7 +111,7 @@ def differences(event: Event, way: Way, what: What) -> Iterator[KnownDifference]
     """Yield the known differences of a check."""
     if way.by == ECMP and what in (What.NO_LOSS, What.LASTING):
         yield STATELESS
-    if way.by == DEFAULT and what is What.LASTING and (may_move(event, way) or event.refuses):
+    if way.by == DEFAULT and what is What.LASTING and (may_move(event, way) or event.refuses or event.joins):
         yield MOVED_VIP
     if event.rewrites and what is What.LASTING and (way.by == NODEPORT or way.by in PROXIES):
         yield CHAINS_GONE
@@ -135,8 +137,8 @@ def check(event: Event, way: Way, family: Family, what: What) -> Check[Continuit
             disruption=event.disruption,
         ),
         subject=Continuity(event, way, family, what),
-        expected=expected(event, what),
-        fails_if=fails_if(event, what),
+        expected=expected(event, way, what),
+        fails_if=fails_if(event, way, what),
         asked=ASKED_LINK if what is What.ONE_NODE else ASKED,
         differences=tuple(differences(event, way, what)),
     )

@@ -178,6 +178,18 @@ EVENTS = (
         lasts=5.0,
     ),
     Event(
+        phase=Phase.JOINED,
+        meanwhile="While another node without endpoints joins the cluster, and when it is taken away again",
+        references=(NODES_PAGE, KEP_3458, KEP_3836),
+        disruption=Disruption.NODE_JOINED,
+        node=Role.BARE_NODE,
+        disturbs_balancer=True,
+        frees_vip="a node joined or was taken away",
+        frees_for=METALLB_REJOINS,
+        cuts=True,
+        joins=True,
+    ),
+    Event(
         phase=Phase.CUT_OFF,
         meanwhile="While the endpoint node is cut off from its network for 20 s, and when it is back",
         references=(NODES_PAGE, DESIGN_BOUND),

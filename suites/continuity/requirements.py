@@ -24,6 +24,7 @@ EXPECTED = {
     What.PLACE: "no answer from a pod that must not serve",
     What.LASTING: "no connection breaks while its pod still serves",
     What.TERMINATING: "an answer while the node says 503",
+    What.JOINED_NODE: f"answers within {FIELD_LIMIT:.0f} s after the first 200, and then every time",
 }
 
 FAILS_IF = {
@@ -38,6 +39,7 @@ FAILS_IF = {
     What.PROMPT: "nodes still rewrite the source for seconds after the policy is Local again",
     What.PLACE: "a node without local endpoints forwards to another node, or a node uses a pod that must not serve",
     What.LASTING: "a node flushes connection tracking, or changed rules apply to established connections",
+    What.JOINED_NODE: "a node that joins says that it can serve, and does not, or loses connections once it serves",
     What.TERMINATING: "a node drops requests while its last pod terminates, although the pod still serves (KEP-1669)",
 }
 
@@ -129,7 +131,7 @@ def _sentences(event: Event, way: Way, what: What) -> str:
     if what is What.LASTING and event.cuts:
         return (
             f"{meanwhile}, no established connection through {through} breaks, except those through the node that is "
-            "cut off, or to its pods."
+            f"{event.loses}, or to its pods."
         )
     if what is What.LASTING:
         return (
@@ -138,6 +140,17 @@ def _sentences(event: Event, way: Way, what: What) -> str:
         )
     if what is What.TERMINATING:
         return f"{meanwhile}, the terminating pod answers at {through} while the node's health check says 503."
+    if what is What.JOINED_NODE and way.local:
+        return (
+            f"{meanwhile}, the nodePort of a Local Service on that node never answers. Its health check node port "
+            "never says 200, and says 503 in the end."
+        )
+    if what is What.JOINED_NODE:
+        return (
+            f"{meanwhile}, the nodePort of a Cluster Service on that node answers within {FIELD_LIMIT:.0f} s after "
+            "/healthz at its port 10256 first says 200. From its first answer on it answers every time until the "
+            "node is taken away, and pods see a node's address."
+        )
     if what is What.PLACE:
         local, changes = way.by == NODEPORT and way.local, event.phase is Phase.POLICY_CHANGES
         pod = "a local pod" if local and not changes else "a pod"
@@ -153,29 +166,34 @@ def _sentences(event: Event, way: Way, what: What) -> str:
     return f"{meanwhile}, every answer through {through} shows that the pod saw {expected_source(way)}."
 
 
-def expected(event: Event, what: What) -> str:
+def expected(event: Event, way: Way, what: What) -> str:
     """Return what is expected, in short."""
     if what is What.GAP and event.rewrites:
         return f"no gap longer than {FIELD_LIMIT:.0f} s"
     if what is What.ONE_NODE and event.phase is Phase.QUIET:
         return "one node at a time"
+    if what is What.JOINED_NODE and way.local:
+        return "no answer, and 503 at its health check node port"
     return "no gap longer than N x timeout + period" if what is What.GAP and event.refuses else EXPECTED[what]
 
 
-def fails_if(event: Event, what: What) -> str:
+def fails_if(event: Event, way: Way, what: What) -> str:
     """Return what makes a check fail."""
     if what is What.GAP and event.rewrites:
         return "kube-proxy does not serve in the other mode, or rules of the earlier one stay in its way"
+    if what is What.JOINED_NODE and way.local:
+        return "a node that joins forwards to another node, or says that it has endpoints"
     return FAILS_IF[what]
 
 
 def by_bound(event: Event, way: Way) -> bool:
     """Return whether the load balancer's bound limits losses.
 
-    It does not for a restart of its own agent, for a node that forgets connections, or where pods that nobody reaches
-    stay endpoints. It is that of a node that says 503: checks of one that does not answer end by their timeout.
+    It does not for a restart of its own agent, for a node that forgets connections, or is taken away with the VIP, or
+    where pods that nobody reaches stay endpoints. It is that of a node that says 503: checks of one that does not
+    answer end by their timeout.
     """
-    unbounded = event.disruption is Disruption.SPEAKER or event.forgets or event.refuses
+    unbounded = event.disruption is Disruption.SPEAKER or event.forgets or event.refuses or event.joins
     return way.by not in (NODEPORT, *CHECKED) and not unbounded
 
 
@@ -205,6 +223,7 @@ def references(event: Event, way: Way, what: What) -> tuple[Reference, ...]:
         What.PLACE: (API_ETP, DESIGN_BLACKHOLE),
         What.LASTING: (CONNTRACK,),
         What.TERMINATING: (KEP_1669,),
+        What.JOINED_NODE: (API_ETP,) if way.local else (E2E_LAG,),
     }
     return tuple(dict.fromkeys((*about[what], *event.references)))
 

@@ -202,6 +202,8 @@ def world(down: float = DOWN) -> ContinuityEvidence:
         sent={(way, FAMILY, kind.name): sent(way, kind) for way, kind in asked},
         owners={(way, FAMILY): owned() for way in WAYS if way.by == Balancer.DEFAULT.value},
         own_links={node: (link_answer(1.0, node),) * 5 for node in ADDRESS},
+        joined={(way, FAMILY): joined(way) for way in WAYS if way.by == NODEPORT},
+        joined_health={(way, FAMILY): joined_says("503" if way.local else "200") for way in WAYS if way.by == NODEPORT},
     )
 
 
@@ -219,6 +221,36 @@ def owned_by(seen: ContinuityEvidence, slug: str, since: float, until: float, *n
     """The same, where these nodes have the VIP for a while."""
     told = [link_answer(each.at, *nodes) if since <= each.at < until else each for each in seen.owners[key(slug)]]
     return replace(seen, owners={**seen.owners, key(slug): told})
+
+
+def while_joined() -> list[tuple[int, float]]:
+    """When the node that joins is dialled."""
+    began = BEGAN[Phase.JOINED]
+    return [(number, began + 0.5 + number * SPACING) for number in range(100)]
+
+
+def joined(way: Way) -> Stream:
+    """What a nodePort of the node that joins answers: nothing, or from 2 s on the pod at a."""
+    made = [
+        Sample(seq, at, at + TIMEOUT, "timeout")
+        if way.local or at < BEGAN[Phase.JOINED] + 2.0
+        else Sample(seq, at, at + 0.003, "answered", pod_at("a", at)[0], "a", ADDRESS["b"])
+        for seq, at in while_joined()
+    ]
+    return frozen(f"{way.slug} of the node that joins", made)
+
+
+def joined_says(status: str) -> Stream:
+    """What it says of itself, from 1.5 s on."""
+    began = BEGAN[Phase.JOINED] + 1.5
+    made = [Sample(seq, at, at, "refused" if at < began else status) for seq, at in while_joined()]
+    return frozen("health check of the node that joins", made)
+
+
+def frozen(name: str, samples: list[Sample]) -> Stream:
+    stream = Stream(name, SPACING, samples)
+    stream.freeze()
+    return stream
 
 
 def sent(way: Way, kind: StreamKind) -> Stream:

@@ -340,11 +340,16 @@ esac""",
     "hostname": "echo a",
     "kubectl": """case $3 in
   get)
+    [ "$4" != csr ] || { cat "$STATE/csrs"; exit; }
     [ -e "$STATE/node" ] || { echo 'Error from server (NotFound): nodes "a" not found' >&2; exit 1; }
     cat "$STATE/node" ;;
+  delete | -n)
+    [ ! -e "$STATE/no-api" ] || { echo "no API" >&2; exit 1; }
+    shift 2; echo "$*" >>"$STATE/taken-away" ;;
   annotate) [ -e "$STATE/node" ] ;;
   create) [ ! -e "$STATE/node" ] && [ ! -e "$STATE/no-api" ] && cp "$5" "$STATE/node" ;;
 esac""",
+    "kubeadm": """[ ! -e "$STATE/no-api" ] || { echo "no API" >&2; exit 1; }; echo "$*" >"$STATE/token" """,
     "ps": """for name in $(echo "$4" | tr ',' ' '); do
   file="$STATE/${name#kube-}"; file="${file%server}"; [ ! -e "$file" ] || cat "$file"
 done""",

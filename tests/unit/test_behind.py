@@ -29,7 +29,7 @@ class FakeDocker:
         self.commands: list[tuple[str, ...]] = []
         self.labels: dict[str, str] = {}
         self.fails = fails
-        monkeypatch.setattr(outside, "_docker", self)
+        monkeypatch.setattr(outside, "docker", self)
 
     def __call__(self, *words: str) -> SimpleNamespace:
         self.commands.append(words)
@@ -74,7 +74,7 @@ def test_the_client_behind_a_router_dials_by_the_gateway_and_is_answered_that_wa
         f"ip route del {own[4]} proto 198 || true",
         f"ip -6 route del {own[6]} proto 198 || true",
     ]
-    assert docker.commands[-1] == ("rm", "--force", "esipp-r1-outside-routed")
+    assert docker.commands[-1] == ("rm", "--force", "--volumes", "esipp-r1-outside-routed")
 
 
 def test_the_client_behind_nat_touches_nothing_but_its_container(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from suites.continuity.checks import WAYS
 from suites.continuity.events import EVENTS
 from tests.unit.continuity_world import CLIENT, FAMILY, PROXY, key
 
+JOINED = "192.0.2.7"
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 
@@ -55,7 +56,8 @@ class FakeStreams:
         self.health = {FAMILY: {"a": saying(status), "c": saying("200")}}
         self.left: list[str] = []
         self.moved: list[tuple[int, int]] = []
-
+        self.joined: dict[Any, Stream] = {}
+        self.joined_health: dict[Any, Stream] = {}
         self.counts = False
         self.done: list[str] = []
 
@@ -70,6 +72,16 @@ class FakeStreams:
 
     def renew(self) -> None:
         self.done.append("renewed")
+
+    def dial_joined(self, addresses: Any) -> None:
+        assert addresses == {FAMILY: JOINED}
+        self.joined[key("nodeport.cluster")] = live("joined", 0.1, answered("192.0.2.2"))
+        self.joined[key("nodeport.local")] = live("joined", 0.1, lambda n, at: Sample(n, at, at + 1, "timeout"))
+        self.joined_health[key("nodeport.local")] = saying("503")
+        self.done.append("dialled")
+
+    def leave_joined(self) -> None:
+        self.done.append("left")
 
     def redirect_health(self, port: int, new: int) -> None:
         self.moved.append((port, new))
@@ -104,11 +116,21 @@ class FakeDisruptor:
         self.refuses, self.done = refuses, False
 
     def perform(
-        self, what: Disruption, node: str, meanwhile: Callable[[], None], *, selector: str, not_ready: bool
+        self,
+        what: Disruption,
+        node: str,
+        meanwhile: Callable[[], None],
+        *,
+        selector: str,
+        not_ready: bool,
+        before_joining: Callable[[str, Any], object],
     ) -> Proof:
         self.asked.append((what, node, selector, not_ready))
         if self.refuses:
             raise HarnessError("The node is cordoned already.")
+        if what is Disruption.NODE_JOINED:
+            node = "joined"
+            before_joining(node, {FAMILY: JOINED})
         meanwhile()
         self.done = True
         return Proof(what, node, "seen with our own eyes", 1.0, 2.0, 3.0, 4.0)
@@ -184,6 +206,45 @@ def test_what_happens_to_a_node_happens_to_the_one_with_the_role(phase: Phase, n
     not_ready = phase is Phase.IDLE_KUBELET
     assert disruptor.asked == [(event(phase).disruption, node, "", not_ready)]
     assert notes.cut == cut
+
+
+def test_a_node_that_joined_is_taken_from_the_cluster_once_load_balancers_use_it() -> None:
+    traffic, disruptor, notes = FakeStreams(), FakeDisruptor(), Notes()
+    traffic.streams[key("reference-ecmp.cluster")] = live("ecmp", 0.1, answered())
+    acts = made(traffic, disruptor=disruptor, timeouts=replace(QUICK, joined_serves=SHORT))
+    cluster: Any = acts.testbed.cluster
+    used = list[bool]()
+
+    def steered() -> dict[Any, tuple[str, ...]]:
+        joined = not cluster.deleted and len(used) > 1
+        used.append(joined)
+        return {key("reference-ecmp.cluster"): ("a", "joined") if joined else ("a",)}
+
+    acts.steered = steered
+    acts.perform(event(Phase.JOINED), notes)
+    assert disruptor.asked == [(Disruption.NODE_JOINED, "", "", False)]
+    assert traffic.done == ["dialled", "left"]
+    assert used == [False, False, True, False], "it is waited for on both sides"
+    assert (cluster.deleted, notes.cut) == (["joined"], "joined")
+    assert acts.joined == {"joined": frozenset({parse_address(JOINED)})}
+    assert len(notes.causes) == 4, "its beginning, its effect, its deletion, its end"
+
+
+def test_a_node_that_joined_and_does_not_serve_is_left_after_its_time() -> None:
+    traffic = FakeStreams()
+    acts = made(traffic, disruptor=FakeDisruptor(), timeouts=replace(QUICK, joined_serves=SHORT))
+    acts.steered = lambda: {key("reference-ecmp.cluster"): ("a",)}
+    traffic.streams[key("reference-ecmp.cluster")] = live("ecmp", 0.1, answered())
+
+    def dial(addresses: Any) -> None:
+        traffic.joined[key("nodeport.cluster")] = live("joined", 0.1, lambda n, at: Sample(n, at, at, "refused"))
+
+    traffic.dial_joined = dial  # type: ignore[method-assign]
+    began = time.monotonic()
+    acts.perform(event(Phase.JOINED), Notes())
+    assert time.monotonic() - began >= 2 * 0.15 + 2 * (0.1 + 0.15), "its time to serve, and that to be used"
+    cluster: Any = acts.testbed.cluster
+    assert (cluster.deleted, traffic.done) == (["joined"], ["left"])
 
 
 @pytest.mark.parametrize("phase", [Phase.NETWORK_AGENT, Phase.SPEAKER_MOVES])

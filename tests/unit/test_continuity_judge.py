@@ -38,6 +38,7 @@ from tests.unit.continuity_world import (
     control_lost,
     controls,
     differing,
+    frozen,
     key,
     lost,
     moment,
@@ -422,6 +423,83 @@ def test_only_what_led_through_the_node_that_was_cut_off_may_break(slug: str, no
     said = verdict(seen, check_id(Phase.CUT_OFF, slug, "lasting"))
     assert said.status is status
     assert ("1 ended with their pod, or the node that was cut off" in said.observed) is (status is Status.PASS)
+
+
+def of_joined(slug: str, made: Callable[[Sample], Sample], *, health: bool = False) -> ContinuityEvidence:
+    """The same, where the node that joins answers, or says, something else."""
+    seen, asked = world(), key(slug)
+    streams = seen.joined_health if health else seen.joined
+    changed_streams = {**streams, asked: frozen(slug, [made(each) for each in streams[asked].samples])}
+    return replace(seen, joined_health=changed_streams) if health else replace(seen, joined=changed_streams)
+
+
+JOINED_AT = BEGAN[Phase.JOINED]
+
+
+def refused(each: Sample) -> Sample:
+    return Sample(each.seq, each.started, each.started, "refused")
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "words"),
+    [
+        (lambda each: each, Status.PASS, "the first answer 0.5 s after the node first said 200; 85 of 85 answered"),
+        (
+            lambda each: refused(each) if JOINED_AT + 3.95 < each.started < JOINED_AT + 4.15 else each,
+            Status.FAIL, "83 of 85 answered",
+        ),
+        (
+            lambda each: each._replace(source=CLIENT) if each.answered else each,
+            Status.FAIL, "85 of 85 answered",
+        ),
+        (refused, Status.INCONCLUSIVE, "no answer 8.9 s after the node first said 200"),
+    ],
+)  # fmt: skip
+def test_a_node_that_joins_serves_from_its_first_answer_on(
+    made: Callable[[Sample], Sample], status: Status, words: str
+) -> None:
+    said = verdict(of_joined("nodeport.cluster", made), check_id(Phase.JOINED, "nodeport.cluster", "joined-node"))
+    assert said.status is status
+    assert words in said.observed
+
+
+def test_a_node_that_joins_and_never_serves_fails_after_its_time() -> None:
+    moments = [JOINED_AT + 0.5 + seq * 0.1 for seq in range(400)]
+    long = frozen("joined", [Sample(seq, at, at, "refused") for seq, at in enumerate(moments)])
+    seen = replace(world(), joined={**world().joined, key("nodeport.cluster"): long})
+    said = verdict(seen, check_id(Phase.JOINED, "nodeport.cluster", "joined-node"))
+    assert said.status is Status.FAIL
+    assert "no answer 38.9 s after the node first said 200" in said.reason
+
+
+@pytest.mark.parametrize(
+    ("made", "health", "status", "words"),
+    [
+        (lambda each: each, False, Status.PASS, ""),
+        (
+            lambda each: Sample(each.seq, each.started, each.started, "answered", "c1", "c", CLIENT),
+            False, Status.FAIL, "pod c1 on node c answered",
+        ),
+        (lambda each: each._replace(outcome="200"), True, Status.FAIL, "its health check said 200"),
+        (lambda each: each._replace(outcome="refused"), True, Status.FAIL, "its health check says refused in the end"),
+    ],
+)  # fmt: skip
+def test_a_node_that_joins_without_endpoints_is_silent_and_says_so(
+    made: Callable[[Sample], Sample], health: bool, status: Status, words: str
+) -> None:
+    seen = of_joined("nodeport.local", made, health=health)
+    said = verdict(seen, check_id(Phase.JOINED, "nodeport.local", "joined-node"))
+    assert said.status is status
+    assert words in said.reason
+
+
+def test_a_silent_node_that_need_not_know_the_service_proves_nothing() -> None:
+    seen = of_joined("nodeport.local", lambda each: each._replace(outcome="refused"), health=True)
+    seen = replace(seen, joined={key("nodeport.local"): seen.joined[key("nodeport.local")]})
+    assert verdict(seen, check_id(Phase.JOINED, "nodeport.local", "joined-node")).status is Status.INCONCLUSIVE
+    unasked = replace(world(), joined={}, joined_health={})
+    for slug in ("nodeport.local", "nodeport.cluster"):
+        assert verdict(unasked, check_id(Phase.JOINED, slug, "joined-node")).status is Status.INCONCLUSIVE
 
 
 def test_checks_of_a_node_that_does_not_answer_end_by_their_timeout() -> None:

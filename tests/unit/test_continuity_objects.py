@@ -84,7 +84,8 @@ def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own
     ]
     recorded = {(check.subject.phase, check.subject.what) for check in own if check.level is Level.RECORD}
     forgotten = {(Phase.CONNTRACK_DELETED, What.LOSSES), (Phase.CONNTRACK_DELETED, What.LASTING)}
-    silent = {(phase, What.LOSSES) for phase in (Phase.CUT_OFF, Phase.IDLE_LEFT, Phase.CONNTRACK_FULL)}
+    gone = (Phase.CUT_OFF, Phase.IDLE_LEFT, Phase.CONNTRACK_FULL, Phase.JOINED)
+    silent = {(phase, What.LOSSES) for phase in gone}
     restarted = {(phase, What.LOSSES) for phase in (Phase.SPEAKER, Phase.SPEAKER_MOVES)}
     assert recorded == restarted | silent | forgotten
 
@@ -115,10 +116,21 @@ def test_a_node_without_endpoints_that_fails_concerns_cluster_services_alone() -
         }
 
 
+def test_a_node_that_joins_costs_nobody_but_who_moves_its_vip_there_anything() -> None:
+    found = losses(Phase.JOINED)
+    assert {way: said for way, said in found.items() if said != NO_LOSS} == {"default.cluster": RECORDED}
+    asked = [check for check in ALL_CHECKS if check.subject.what is What.JOINED_NODE]
+    assert {(each.subject.phase, each.subject.way.slug) for each in asked} == {
+        (Phase.JOINED, "nodeport.local"), (Phase.JOINED, "nodeport.cluster"),
+    }  # fmt: skip
+    assert all("rights.node-deletion" in each.features and "nodes.shell" in each.features for each in asked)
+
+
 def test_only_a_vip_that_may_be_at_the_lost_node_fails_over() -> None:
     found = [check.subject for check in ALL_CHECKS if check.subject.what is What.FAIL_OVER]
     assert {(each.phase, each.way.slug) for each in found} == {
         (Phase.CUT_OFF, "default.local"), (Phase.CUT_OFF, "default.cluster"), (Phase.IDLE_LEFT, "default.cluster"),
+        (Phase.JOINED, "default.cluster"),
     }  # fmt: skip
 
 

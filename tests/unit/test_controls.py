@@ -5,9 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from esipp.base.clock import Clock
+from esipp.checks.continuity import NODEPORT, Way
 from esipp.checks.health import Place
-from esipp.checks.model import Family, Protocol
+from esipp.checks.model import Family, Protocol, TrafficPolicy
 from esipp.probing.jobs import Job
+from esipp.probing.traffic import Target
 from esipp.scenarios.continuity.traffic import HEALTH_PACE, OTHERS_PACE, Streams, Targets
 from esipp.scenarios.health import run
 
@@ -71,3 +73,27 @@ def test_health_checks_move_to_the_port_that_a_service_has_now() -> None:
     assert len(prober.jobs) == 5, "no stream goes there any more"
     spacings = {job.protocol: job.spacing for job in prober.jobs}
     assert spacings == {"get": HEALTH_PACE.every, "tcp": OTHERS_PACE.every}
+
+
+def test_a_node_that_joins_is_dialled_at_its_node_ports_and_asked_whether_it_can_serve() -> None:
+    prober: Any = FakeProber()
+    cluster, local, vip = (Way(by, policy) for by, policy in (
+        (NODEPORT, TrafficPolicy.CLUSTER), (NODEPORT, TrafficPolicy.LOCAL), ("default", TrafficPolicy.CLUSTER),
+    ))  # fmt: skip
+    ways = {
+        (way, family): Target("192.0.2.1", port)
+        for way, port in ((cluster, 31001), (local, 31002), (vip, 80))
+        for family in Family
+    }
+    health = {Family.IPV4: {"a": Target("192.0.2.1", 31000), "c": Target("192.0.2.3", 31000)}}
+    streams = Streams(prober, Targets(ways, health, {}), Clock(100.0, 0.0))
+    streams.redirect_health(31000, 31999)
+    streams.dial_joined({Family.IPV4: "192.0.2.9"})
+    assert [(job.protocol, job.host, job.port) for job in prober.jobs] == [
+        ("tcp", "192.0.2.9", 31001), ("get", "192.0.2.9", 10256),
+        ("tcp", "192.0.2.9", 31002), ("get", "192.0.2.9", 31999),
+    ]  # fmt: skip
+    assert set(streams.joined) == set(streams.joined_health) == {(cluster, Family.IPV4), (local, Family.IPV4)}
+    streams.leave_joined()
+    assert len(prober.ended) == 4
+    assert all(stream.frozen for stream in (*streams.joined.values(), *streams.joined_health.values()))

@@ -23,16 +23,18 @@ from esipp.base.json import Json
 from esipp.base.waiting import Budget
 from esipp.checks.disruption import LONGEST, Disruption, Proof, features_of
 from esipp.checks.health import Place, Situation
+from esipp.checks.model import Family
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import addresses, disruptor, kube_proxy, restarts, rollouts, services, shell
+from esipp.disruption import addresses, disruptor, joining, kube_proxy, restarts, rollouts, services, shell
 from esipp.disruption.addresses import another
 from esipp.disruption.agents import AGENTS, STOPPED, pods_feature
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.kube_proxy import CHANGED_BY
 from esipp.disruption.marks import CORDONED_BY, RefusedError
 from esipp.preflight.preflight import Findings
+from esipp.probing import new_node
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
 from esipp.scenarios.health.run import ask_cordoned
@@ -1000,6 +1002,139 @@ def test_a_node_that_someone_registers_meanwhile_is_found_out(
     registering(fake, control_plane)
     with pytest.raises(HarnessError, match="it was registered meanwhile"):
         make().perform(Disruption.NODE_DELETED, "a", lambda: (control_plane.state / "node").touch())
+
+
+class FakeContainer:
+    """The container of a node that joins: whatever docker would do is noted; ``fails`` names what does not work."""
+
+    def __init__(self, fake: FakeNodes, plane: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fake, self.plane, self.fails = fake, plane, ""
+        self.there, self.done = False, list[str]()
+        for name in ("start", "copy_images", "join", "describe", "remove"):
+            monkeypatch.setattr(new_node, name, getattr(self, name))
+        monkeypatch.setattr(joining, "run_on", self.run_on)
+        (plane.state / "csrs").touch()
+        fake.before = self.see
+
+    def see(self, method: str, path: str, body: Json) -> None:
+        if "delete node esipp-r1-joined" in self.plane.says("taken-away"):
+            self.fake.nodes.pop("esipp-r1-joined", None)
+
+    def _do(self, what: str) -> None:
+        self.done.append(what)
+        if what == self.fails:
+            raise HarnessError(f"{what} does not work.", "see docker.")
+
+    def start(self, like: str, run: str, by: str, server: str) -> dict[Family, str]:
+        assert (run, by, server.startswith("http://127")) == ("r1", owner(), True)
+        self.there = True
+        self._do(f"start like {like}")
+        return {Family.IPV4: "192.0.2.9"}
+
+    def copy_images(self, source: str, target: str, wanted: set[str]) -> list[str]:
+        self._do(f"copy {', '.join(sorted(wanted))}")
+        return []
+
+    def join(self, like: str, name: str, addresses: object, token: str, labels: dict[str, str]) -> None:
+        assert token in self.plane.says("token")
+        assert labels == {"esipp.dev/run": "r1"}
+        self._do("join")
+        self.fake.nodes[name] = self.fake._node(name)
+
+    def describe(self, name: str) -> Json | None:
+        assert name == "esipp-r1-joined"
+        return {} if self.there else None
+
+    def remove(self, name: str, by: str) -> bool:
+        assert (name, by) == ("esipp-r1-joined", owner())
+        self.done.append("remove")
+        was, self.there = self.there, False
+        return was
+
+    def run_on(self, way: tuple[str, ...], script: str) -> SimpleNamespace:
+        assert way == ("docker", "exec", "esipp-r1-joined")
+        self.done += ["its own switch"] if "poweroff" in script else []
+        return SimpleNamespace(returncode=int(not self.there), stdout="", stderr="")
+
+
+@pytest.fixture
+def container(fake: FakeNodes, control_plane: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeContainer:
+    fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
+    for name, node, owner_of_it in (("kube-proxy-1", "b", "d"), ("other", "b", ""), ("kube-proxy-2", "c", "d")):
+        fake.add_pod(name, node, namespace="kube-system", daemon_set=owner_of_it)
+        fake.pods[f"kube-system/{name}"]["spec"]["containers"] = [{"image": f"{name}:1"}]
+    monkeypatch.setattr(joining, "GONE", SHORT)
+    return FakeContainer(fake, control_plane, monkeypatch)
+
+
+def with_worker(make: Make, control_plane: FakeNode, shell_of: dict[str, FakeNode]) -> Disruptor:
+    shell_of["b"] = cast(FakeNode, SimpleNamespace(way=("docker", "exec", "b")))
+    return make()
+
+
+def test_another_node_joins_and_is_taken_away(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, shell_of: dict[str, FakeNode], container: FakeContainer
+) -> None:
+    before, seen = fake.plain(), list[object]()
+
+    def meanwhile() -> None:
+        seen.append(("esipp-r1-joined" in fake.nodes, set(control_plane.marked)))
+
+    def told(name: str, addresses: object) -> None:
+        seen.append((name, addresses, name in fake.nodes))
+
+    disruptor = with_worker(make, control_plane, shell_of)
+    proof = disruptor.perform(Disruption.NODE_JOINED, "", meanwhile, before_joining=told)
+    assert seen == [
+        ("esipp-r1-joined", {Family.IPV4: "192.0.2.9"}, False),
+        (True, {"node-joined", "joined"}),
+    ]
+    assert container.done == ["start like b", "copy kube-proxy-1:1", "its own switch", "join", "remove"]
+    assert (fake.plain(), control_plane.marked, control_plane.says("switch")) == (before, {}, "")
+    assert proof.node == "esipp-r1-joined"
+    assert proof.words.startswith("node esipp-r1-joined (192.0.2.9) joined, and was ready ")
+    assert "its Node object, its pods and its container were gone" in proof.words
+
+
+@pytest.mark.parametrize("fails", ["start like b", "copy kube-proxy-1:1", "join"])
+def test_a_node_that_cannot_join_leaves_nothing(
+    fails: str, fake: FakeNodes, make: Make, control_plane: FakeNode, shell_of: dict[str, FakeNode],
+    container: FakeContainer,
+) -> None:  # fmt: skip
+    before, container.fails = fake.plain(), fails
+    with pytest.raises(HarnessError, match=f"{fails} does not work"):
+        with_worker(make, control_plane, shell_of).perform(Disruption.NODE_JOINED, "", nothing)
+    assert (fake.plain(), control_plane.marked, container.there) == (before, {}, False)
+
+
+def test_where_another_run_has_a_node_join_this_one_has_none(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, shell_of: dict[str, FakeNode], container: FakeContainer
+) -> None:
+    shell.stop(control_plane.way, Disruption.NODE_JOINED, "other/2", 60, shell.let_join("esipp-r2-joined", "a.b"))
+    with pytest.raises(HarnessError, match="is already stopped there"):
+        with_worker(make, control_plane, shell_of).perform(Disruption.NODE_JOINED, "", nothing)
+    assert not container.there
+    assert control_plane.marked["node-joined"] == "other/2"
+
+
+def test_a_node_that_joined_and_runs_no_longer_is_found_out(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, shell_of: dict[str, FakeNode], container: FakeContainer
+) -> None:
+    def meanwhile() -> None:
+        container.there = False
+
+    with pytest.raises(HarnessError, match="Container esipp-r1-joined runs no longer"):
+        with_worker(make, control_plane, shell_of).perform(Disruption.NODE_JOINED, "", meanwhile)
+    assert control_plane.marked == {}
+
+
+def test_what_is_left_of_a_node_that_joined_is_reported(
+    fake: FakeNodes, make: Make, control_plane: FakeNode, shell_of: dict[str, FakeNode], container: FakeContainer
+) -> None:
+    fake.leases["kube-node-lease/esipp-r1-joined"] = 1
+    fake.add_pod("kube-proxy-3", "esipp-r1-joined", namespace="kube-system")
+    with pytest.raises(HarnessError, match=r"is not gone.*left: pod kube-proxy-3, its Lease"):
+        with_worker(make, control_plane, shell_of).perform(Disruption.NODE_JOINED, "", nothing)
 
 
 def test_a_slow_api_server_is_proven_by_a_late_answer(

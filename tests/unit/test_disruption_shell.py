@@ -205,6 +205,50 @@ def test_a_node_that_left_is_registered_before_its_kubelet_starts(node: FakeNode
         assert not shell.is_stopped(node.way, what)
 
 
+TAKEN_AWAY = """\
+delete node esipp-r1-joined --ignore-not-found
+delete pods -A --field-selector=spec.nodeName=esipp-r1-joined --force --grace-period=0
+-n kube-system delete secret bootstrap-token-abc123 --ignore-not-found
+delete csr --ignore-not-found csr-1"""
+
+
+def test_a_node_that_joined_is_taken_away_with_its_pods_and_what_it_joined_by(node: FakeNode) -> None:
+    what, first = Disruption.NODE_JOINED, shell.let_join("esipp-r1-joined", "abc123.0123456789abcdef")
+    (node.state / "csrs").write_text(
+        "csr-1   5s   kubernetes.io/kubelet-serving   system:bootstrap:abc123   <none>   Approved,Issued\n"
+        "csr-2   5s   kubernetes.io/kubelet-serving   system:bootstrap:other1   <none>   Approved,Issued\n"
+    )
+    for undo in (
+        lambda: shell.go_on(node.way, what, "host/1"),
+        lambda: subprocess.run([*node.way, "sh", "-c", node.says("switch")], check=True),
+    ):
+        shell.stop(node.way, what, "host/1", 290, first)
+        assert shell.is_stopped(node.way, what)
+        assert "token create abc123.0123456789abcdef --ttl=10m" in node.says("token")
+        with pytest.raises(RefusedError):
+            shell.stop(node.way, what, "other/2", 290, first)
+        (node.state / "no-api").touch()
+        with pytest.raises(HarnessError, match="Cannot resume node-joined"):
+            shell.go_on(node.way, what, "host/1")
+        assert shell.marks(node.way) == {what: "host/1"}, "it can be tried again"
+        (node.state / "no-api").unlink()
+        undo()
+        assert node.says("taken-away") == TAKEN_AWAY
+        assert (node.marked, shell.is_stopped(node.way, what)) == ({}, False)
+        (node.state / "taken-away").unlink()
+
+
+def test_a_node_that_nothing_lets_join_leaves_nothing_but_what_its_undoing_removes(node: FakeNode) -> None:
+    what, first = Disruption.NODE_JOINED, shell.let_join("esipp-r1-joined", "abc123.0123456789abcdef")
+    (node.state / "no-api").touch()
+    with pytest.raises(HarnessError, match="Cannot stop node-joined: no API"):
+        shell.stop(node.way, what, "host/1", 290, first)
+    (node.state / "no-api").unlink()
+    (node.state / "csrs").touch()
+    assert shell.go_on(node.way, what, "host/1")
+    assert node.marked == {}
+
+
 @pytest.mark.parametrize("lacks", ["rules", "kubelet"])
 def test_a_node_that_came_back_by_itself_has_not_left(lacks: str, node: FakeNode) -> None:
     shell.stop(node.way, Disruption.NODE_LEFT, "host/1", 39)

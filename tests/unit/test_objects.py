@@ -140,7 +140,7 @@ def test_clients_outside_are_restricted_containers(monkeypatch: pytest.MonkeyPat
         commands.append(words)
         return Done()
 
-    monkeypatch.setattr(outside, "_docker", docker)
+    monkeypatch.setattr(outside, "docker", docker)
     for raw in (False, True):
         commands.clear()
         outside.OutsideContainers("r", "kind", "image", "https://x", raw=raw).start("outside-1")

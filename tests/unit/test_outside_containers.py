@@ -2,7 +2,7 @@
 
 import pytest
 
-from esipp.probing.outside import _why
+from esipp.probing.docker import why
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from esipp.probing.outside import _why
     ],
 )
 def test_the_last_line_tells(complaint: str, expected: str) -> None:
-    assert _why(complaint) == expected
+    assert why(complaint) == expected

@@ -63,10 +63,12 @@ def test_the_plan_of_all_checks() -> None:
     assert planned["cordon"] == ["cordoned alone (touches a node)"]
     assert planned["interoperability"] == ["neighbours, names, creation of many Services side by side"]
     assert planned["continuity"][:2] == ["quiet", "rolling-update"]
-    of_nodes = ("kubelet", "idle-kubelet", "cut-off", "idle-left", "conntrack-full", "conntrack-deleted")
-    assert planned["continuity"][-8:] == [
+    of_nodes = ("cut-off", "idle-left", "conntrack-full", "conntrack-deleted")
+    assert planned["continuity"][-9:] == [
         "api-server alone (touches the whole cluster)",
         "api-servers-in-turn alone (touches the whole cluster)",
+        *(f"{name} alone (touches a node)" for name in ("kubelet", "idle-kubelet")),
+        "joined alone (touches the whole cluster)",
         *(f"{name} alone (touches a node)" for name in of_nodes),
     ]
 

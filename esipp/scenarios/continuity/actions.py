@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading
-from esipp.checks.continuity import PROXIES, Event, Phase, Way
+from esipp.checks.continuity import CHECKED, PROXIES, Event, Phase, Way
 from esipp.checks.disruption import PLACED, Disruption
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
@@ -127,6 +127,8 @@ class Acts:
         stop: ends all waits.
         disruptor: makes disruptions; None if they are not allowed.
         addresses: those of each node.
+        steered: the nodes to which load balancers that report it now send requests.
+        joined: the addresses of nodes that joined.
     """
 
     testbed: Testbed
@@ -144,6 +146,8 @@ class Acts:
     timeouts: Timeouts = TIMEOUTS
     others: Sequence[tuple[Way, Protocol]] = ()
     addresses: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
+    steered: Callable[[], Mapping[Asked, Collection[str]]] = dict
+    joined: dict[str, frozenset[IPAddress]] = field(default_factory=dict)
     _pause: threading.Event = field(default_factory=threading.Event)
 
     def perform(self, event: Event, notes: Notes) -> None:
@@ -175,6 +179,7 @@ class Acts:
             Phase.DRAIN: Steps(prove=self._see_drained),
             Phase.KUBELET: Steps(prove=self._see_503),
             Phase.PROXY_MODE: Steps(prove=self._see_served),
+            Phase.JOINED: Steps(prove=self._see_joined),
         }
 
     def hold(self, seconds: float) -> None:
@@ -298,11 +303,13 @@ class Acts:
         before, began = self._answering(), time.monotonic()
         selector = objects.SELECTOR if phase is Phase.DRAIN else ""
         not_ready = what is Disruption.KUBELET
-        proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
+        proof = self.disruptor.perform(
+            what, node, meanwhile, selector=selector, not_ready=not_ready, before_joining=self._dial_joined
+        )
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
         if what in OF_KUBE_PROXY:
             notes.words = "; ".join([notes.words, *self._unhealthy(began)])
-        notes.cut = node if event.cuts else ""
+        notes.cut = proof.node if event.cuts else ""
         if event.frees_vip:  # the node takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 
@@ -324,6 +331,48 @@ class Acts:
 
         self.stop.converge(look, self.timeouts.change_shown)
         self.hold(CALM)
+
+    def _dial_joined(self, name: str, addresses: Mapping[Family, str]) -> None:
+        self.joined[name] = frozenset(map(parse_address, addresses.values()))
+        self.streams.dial_joined(addresses)
+
+    def _see_joined(self, notes: Notes) -> None:
+        """Wait until the node serves and load balancers use it; then delete its Node object, and wait until they do
+        not.
+
+        What does not come about in time has failed its checks by then.
+        """
+        self.stop.converge(self._joined_serves, self.timeouts.joined_serves)
+        self.stop.converge(lambda: self._used(True), self.timeouts.health_follows)
+        self.hold(self.bound + CALM)
+        self.streams.leave_joined()
+        for name in self.joined:
+            notes.cause()
+            self.testbed.cluster.delete(f"/api/v1/nodes/{name}")
+        self.stop.converge(lambda: self._used(False), self.timeouts.health_follows)
+        self.hold(self.bound + CALM)
+
+    def _joined_serves(self) -> Reading:
+        """Whether nodePorts of Cluster Services answer at the node that joined, and it says 503 of Local ones."""
+        now = time.monotonic()
+        left = list[str]()
+        for (way, _), stream in self.streams.joined.items():
+            health = self.streams.joined_health.get((way, _))
+            looked = (health, "503") if way.local else (stream, "answered")
+            recent = looked[0].view(now - CALM, now) if looked[0] else []
+            if looked[0] and not (recent and all(each.outcome == looked[1] for each in recent)):
+                left.append(stream.name)
+        return Reading(not left, ", ".join(left))
+
+    def _used(self, wanted: bool) -> Reading:
+        """Whether the load balancers that report it use the nodes that joined for Cluster Services, or do not."""
+        steered = {asked: nodes for asked, nodes in self.steered().items() if asked in self.streams.streams}
+        left = [
+            f"{way.slug} {family.value}"
+            for (way, family), nodes in steered.items()
+            if way.by in CHECKED and not way.local and any((name in nodes) is not wanted for name in self.joined)
+        ]
+        return Reading(not left, ", ".join(left))
 
     def _unhealthy(self, since: float) -> list[str]:
         """For how long the health check of each node did not say 200 since then, at most; nothing if it always did."""

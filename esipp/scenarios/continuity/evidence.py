@@ -144,6 +144,8 @@ class ContinuityEvidence:
         sent: all other streams. One that keeps its port goes on from a new one at the end of each phase.
         held: every known address of a node, a pod or a client; none of them is a load balancer's.
         links: the link addresses of VIPs, in order of time; nothing of a VIP that is not on the client's own link.
+        joined: new connections to nodePorts of a node that joins, from before it does until it is taken away;
+            ``joined_health``: what it says at port 10256, or at the health check node port of a Local Service.
         counted_until: until when what pods counted is known, if ``uncounted`` says why it is not known later.
         owners: who answered on the client's link that it has the VIP, by way and family, in order of time; empty if
             no check is about that. ``own_links``: the same for addresses of the nodes, by node.
@@ -182,6 +184,8 @@ class ContinuityEvidence:
     fails_over: Bound | None = None
     owners: Mapping[Asked, Sequence[LinkAnswer]] = field(default_factory=dict)
     own_links: Mapping[str, Sequence[LinkAnswer]] = field(default_factory=dict)
+    joined: Mapping[Asked, Stream] = field(default_factory=dict)
+    joined_health: Mapping[Asked, Stream] = field(default_factory=dict)
 
     def owner(self, address: IPAddress) -> str:
         """The node that holds an address; empty for any other address."""

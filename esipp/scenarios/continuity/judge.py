@@ -21,7 +21,7 @@ from esipp.checks.continuity import (
 )
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import PROXIED, REHASHED
-from esipp.checks.model import Balancer, Family
+from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
@@ -114,6 +114,7 @@ class Judge:
             What.PLACE: self._place,
             What.LASTING: self._lasting,
             What.TERMINATING: self._terminating,
+            What.JOINED_NODE: self._joined_silent if check.subject.way.local else self._joined_serves,
         }
         decided = by_what[check.subject.what](check)
         return decided if decided.sees or decided.status is not Status.PASS else replace(decided, sees=self.sees(check))
@@ -342,7 +343,8 @@ class Judge:
         since, seconds = self._outage(self.requests(check), window)
         said = f"no answer for at most {seconds:.1f} s"
         if seconds < ELSEWHERE:
-            why = f"nothing shows that the VIP was at the node that was cut off: such an outage lasts {ELSEWHERE:g} s"
+            gone = f"the node that was {check.subject.event.loses}"
+            why = f"nothing shows that the VIP was at {gone}: such an outage lasts {ELSEWHERE:g} s"
             return Decision(Status.RECORDED, check.expected, said, why)
         if bound is None:
             return Decision(Status.RECORDED, check.expected, said, "no load balancer profile promises a time")
@@ -547,7 +549,7 @@ class Judge:
         ended = len(self.every_break(check.subject.phase, check.subject.way, check.subject.family)) - len(broken)
         made = len(self.exchanges(check.subject.way, check.subject.family).get(check.subject.phase, ()))
         window = self.seen.window(check.subject.phase)
-        whose = "pod, or the node that was cut off" if window and window.cut else "pod"
+        whose = f"pod, or the node that was {check.subject.event.loses}" if window and window.cut else "pod"
         said = f"{len(broken)} connections broke, {ended} ended with their {whose} ({made} exchanges)"
         if not made + len(broken):
             return undecided(check, "no connection was established", said)
@@ -637,3 +639,81 @@ class Judge:
         status = Status.PASS if served and not missed and not others else Status.FAIL
         reason = f"the first loss {self.when(check.subject.phase, missed[0])}" if missed else ""
         return Decision(status, check.expected, said, reason, tally={"served": served, "lost": len(missed)})
+
+    # ------------------------------------------------------------------------------------------- a node that joins
+    def _joined(self, check: ContinuityCheck) -> tuple[list[Sample], list[Sample]]:
+        """What the nodePort and the health check of the node that joins answered, in order."""
+        asked = (check.subject.way, check.subject.family)
+        streams = (self.seen.joined.get(asked), self.seen.joined_health.get(asked))
+        dialled, health = ([each for each in of.samples if each.outcome != OURS] if of else [] for of in streams)
+        return dialled, health
+
+    def _joined_serves(self, check: ContinuityCheck) -> Decision:
+        """Whether the nodePort answers in time after the node says that it can serve, and every time from then on."""
+        samples, health = self._joined(check)
+        window = self._window(check)
+        if len(samples) < LEAST or window.happened is None:
+            return undecided(check, f"only {len(samples)} requests went to the node that joined")
+        first = next((each for each in samples if each.answered), None)
+        says = next((each.ended for each in health if each.outcome == "200"), None)
+        since, word = (window.happened, "was ready") if says is None else (says, "first said 200")
+        until = samples[-1].started if first is None else first.started
+        lag = max(0.0, until - since)
+        said = f"{'no' if first is None else 'the first'} answer {lag:.1f} s after the node {word}"
+        blur = Blur(longest_gap(samples), self.vantage(check.subject.family).slow(since, until))
+        held = hold(lag, FIELD_LIMIT, blur)
+        if held is Held.UNKNOWN:
+            return undecided(check, say_unknown(FIELD_LIMIT, blur), said)
+        if first is None and held is Held.WITHIN:
+            return undecided(check, "the node was taken away before its time to serve was over", said)
+        if held is Held.OVER:
+            return Decision(Status.FAIL, check.expected, said, said, evidence="lost", late=True)
+        assert first is not None
+        served = [each for each in samples if each.started >= first.started]
+        lost = [each for each in served if not each.answered]
+        wrong = [each for each in served if each.answered and parse_address(each.source) not in self.seen.of_nodes]
+        said += f"; {len(served) - len(lost)} of {len(served)} answered from then on"
+        if lost and (why := self._beside(check, [(each.started, each.started) for each in lost])):
+            return undecided(check, why, said)
+        counts = {"answered": len(served) - len(lost), "lost": len(lost), "wrong": len(wrong)}
+        if lost:
+            reason = f"{lost[0].outcome}, {self.when(check.subject.phase, lost[0].started)}"
+            return Decision(Status.FAIL, check.expected, said, reason, evidence="lost", tally=counts)
+        if wrong:
+            shown = f"a pod saw {wrong[0].source}, which is no node's address"
+            reason = f"{shown}, {self.when(check.subject.phase, wrong[0].started)}"
+            kept = {parse_address(each.source) for each in wrong} <= self.seen.own
+            shows = UNREWRITTEN if kept else "wrong"
+            return Decision(Status.FAIL, check.expected, said, reason, evidence=shows, tally=counts)
+        return Decision(Status.PASS, check.expected, said, tally=counts)
+
+    def _joined_silent(self, check: ContinuityCheck) -> Decision:
+        """Whether a node without endpoints never answers at a Local nodePort, and its health check says so.
+
+        The control is its 503: who says that knows the Service.
+        """
+        samples, health = self._joined(check)
+        if not health:
+            return undecided(check, "there is no health check to probe: only a Local LoadBalancer Service has one")
+        last = next((each.outcome for each in reversed(health)), "")
+        knows = next((each.started for each in health if each.outcome == "503"), None)
+        while_known = [each for each in samples if knows is not None and each.started >= knows]
+        answered = [each for each in samples if each.answered]
+        lying = [each for each in health if each.outcome == "200"]
+        said = f"{len(answered)} of {len(samples)} answered, {len(while_known)} asked after the first 503"
+        counts = {"silent": len(samples) - len(answered), "answered": len(answered), "200": len(lying)}
+        if answered:
+            reason = f"pod {answered[0].pod} on node {answered[0].node} answered"
+            reason += f", {self.when(check.subject.phase, answered[0].started)}"
+            return Decision(Status.FAIL, check.expected, said, reason, evidence="wrong", tally=counts)
+        if lying:
+            reason = f"its health check said 200, {self.when(check.subject.phase, lying[0].started)}"
+            return Decision(Status.FAIL, check.expected, said, reason, evidence="wrong", tally=counts)
+        cluster = self.seen.joined.get((Way(NODEPORT, TrafficPolicy.CLUSTER), check.subject.family))
+        serves = cluster is not None and any(each.answered for each in cluster.samples)
+        if serves and last != "503":
+            reason = f"it serves a Cluster Service, and its health check says {last} in the end"
+            return Decision(Status.FAIL, check.expected, said, reason, evidence="wrong", tally=counts)
+        if len(while_known) < LEAST:
+            return undecided(check, "the node that joined did not say 503, so it need not know the Service", said)
+        return Decision(Status.PASS, check.expected, said, tally=counts)

@@ -138,11 +138,12 @@ class Gathering:
             stack.callback(gates.stop)
             gates.start()
             addresses = self._addresses()
+            joined = dict[str, frozenset[IPAddress]]()
             acts = Acts(
                 testbed, gates, streams, watching, places, list(self.ways), self._longest(checking.bound),
                 checking.silent_bound or self._longest(checking.bound),
                 self._own(), self._of_balancer(), self.stop, timeouts=self.timeouts, others=self._others,
-                addresses=addresses,
+                addresses=addresses, steered=lambda: self._steered(keys), joined=joined,
             )  # fmt: skip
             trouble = ""
             self.so_far = lambda: ContinuityEvidence(
@@ -150,12 +151,13 @@ class Gathering:
                 tuple(watching.marks[service]), dict(watching.nodes),
                 {way: tuple(self.reported.steers.get(objects.service_name(way), ())) for way in self.ways},
                 checking, serves, self._own(),
-                frozenset(each for of in addresses.values() for each in of),
+                frozenset(each for of in (addresses | joined).values() for each in of),
                 self._of_balancer(),
-                obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses,
+                obstacles, trouble, self._since, streams.details, streams.others, self.bound, addresses | joined,
                 PACE.every, PACE.timeout, self.uncertainty, streams.sent, self._held(watching),
                 *min(self._uncounted.values(), default=(0.0, "")), links=streams.links, fails_over=self.fails_over,
                 owners=streams.owners, own_links=streams.own_links,
+                joined=streams.joined, joined_health=streams.joined_health,
             )  # fmt: skip
             trouble = self._begin(acts, serves, keys)
             if not trouble:
@@ -164,6 +166,14 @@ class Gathering:
             streams.stop()
             addresses = self._addresses()  # as they are now: a first pod brings a bridge with an address
         return self.so_far()
+
+    def _steered(self, keys: Sequence[Asked]) -> dict[Asked, tuple[str, ...]]:
+        """The nodes to which load balancers send requests by their last report; without those that report nothing."""
+        found = dict[Asked, tuple[str, ...]]()
+        for way, family in keys:
+            nodes = steered(self.reported.steers.get(objects.service_name(way), ()), family)
+            found |= {} if nodes is None else {(way, family): nodes}
+        return found
 
     @property
     def _others(self) -> list[tuple[Way, Protocol]]:
@@ -382,10 +392,16 @@ class Gathering:
         return known
 
 
+def steered(steers: Iterable[Steer], family: Family) -> tuple[str, ...] | None:
+    """The nodes to which a load balancer sends requests by its last report; None without one."""
+    own = [steer for steer in steers if steer.family in ("", family.value)]
+    return own[-1].nodes if own else None
+
+
 def lacks(steers: Iterable[Steer], family: Family, nodes: Iterable[str]) -> list[str]:
     """The nodes to which a load balancer sends no requests since its last report; empty without one."""
-    own = [steer for steer in steers if steer.family in ("", family.value)]
-    return sorted(set(nodes) - set(own[-1].nodes)) if own else []
+    used = steered(steers, family)
+    return [] if used is None else sorted(set(nodes) - set(used))
 
 
 def observe(context: Context) -> ContinuityEvidence:

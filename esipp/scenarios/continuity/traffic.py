@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from esipp.base.clock import Clock
-from esipp.checks.continuity import Way
+from esipp.checks.continuity import NODEPORT, Way
 from esipp.checks.model import Balancer, Family, Protocol
+from esipp.checks.profile import PROXY_PORT
 from esipp.checks.stream import TIMEOUT, Reuse, StreamKind
 from esipp.judging.link_owners import LinkAnswer, nodes_by_link, owners
 from esipp.judging.timeline.losses import is_late
@@ -85,6 +86,9 @@ class Streams:
         self.control: dict[Family, Stream] = {}
         self.others: dict[tuple[str, Family], Stream] = {}
         self.sent: dict[Sent, Stream] = {}
+        self.joined: dict[Asked, Stream] = {}
+        self.joined_health: dict[Asked, Stream] = {}
+        self._moved: dict[int, int] = {}
         self._parts: dict[Stretch, list[Stream]] = {}
         self._first_port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - MOST_PORTS)
         self._traffic = Traffic(prober, clock)
@@ -210,8 +214,29 @@ class Streams:
         newest = self._traffic.newest_arrived(part)
         return max((each.started for each in probes if each.seq <= newest), default=None)
 
+    def dial_joined(self, addresses: Mapping[Family, str]) -> None:
+        """Dial the nodePorts of a node that joins, and ask it whether it can serve."""
+        for (way, family), target in self.targets.ways.items():
+            if way.by != NODEPORT or family not in addresses:
+                continue
+            host, name = addresses[family], f"{way.slug} {family.value} of the node that joins"
+            ports = [each.port for each in self.targets.health.get(family, {}).values()] if way.local else [PROXY_PORT]
+            self.joined[way, family] = self._traffic.connect(name, Target(host, target.port), PACE)
+            for port in ports[:1]:
+                to = Target(host, self._moved.get(port, port))
+                self.joined_health[way, family] = self._traffic.check_health(f"health check of {name}", to, HEALTH_PACE)
+
+    def leave_joined(self) -> None:
+        """Stop that.
+
+        Raises:
+            HarnessError: the prober is gone.
+        """
+        self._traffic.stop([*self.joined.values(), *self.joined_health.values()])
+
     def redirect_health(self, port: int, new: int) -> None:
         """Probe the nodes' health checks at another port from now on, those that are probed at this one."""
+        self._moved[port] = new
         self._traffic.redirect(port, new)
 
     def stop(self) -> None:

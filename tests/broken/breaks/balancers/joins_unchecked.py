@@ -24,15 +24,34 @@ def may(check: Check) -> bool:
     return is_about(check, Continuity) and check.subject.phase is Phase.IDLE_EXCLUDE and check.subject.what in late
 
 
-BREAK = Break(
-    "balancer-sends-to-a-node-that-joins-unchecked",
-    Group.BALANCERS,
-    "a load balancer sends to a node without an endpoint as soon as it joins, until its health checks have failed",
-    RunOptions(("continuity",), CHECKS, disruptive=True, own=OWN, options=PROFILE),
-    # With two failed checks a second apart, clients send their SYNs again in time.
-    options("--fault", "joins-unchecked", "--unhealthy", "6"),
-    notices,
-    names="sends requests to a node that cannot serve",
-    may=may,
-    at_once=False,
+def of_a_new_node(check: Check, *what: What) -> bool:
+    return is_about(check, Continuity) and check.subject.phase is Phase.JOINED and check.subject.what in what
+
+
+NEW_NODE = tuple(f"continuity.{phase.value}.{Balancer.ECMP.value}.cluster." for phase in (Phase.QUIET, Phase.JOINED))
+
+BREAKS = (
+    Break(
+        "balancer-sends-to-a-node-that-joins-unchecked",
+        Group.BALANCERS,
+        "a load balancer sends to a node without an endpoint as soon as it joins, until its health checks have failed",
+        RunOptions(("continuity",), CHECKS, disruptive=True, own=OWN, options=PROFILE),
+        # With two failed checks a second apart, clients send their SYNs again in time.
+        options("--fault", "joins-unchecked", "--unhealthy", "6"),
+        notices,
+        names="sends requests to a node that cannot serve",
+        may=may,
+        at_once=False,
+    ),
+    Break(
+        "balancer-sends-to-a-new-node-unchecked",
+        Group.BALANCERS,
+        "a load balancer sends to another node as soon as that joins the cluster, until its health checks have failed",
+        RunOptions(("continuity",), NEW_NODE, disruptive=True, own=OWN, options=PROFILE),
+        options("--fault", "joins-unchecked", "--unhealthy", "6"),
+        lambda check: of_a_new_node(check, What.NO_LOSS),
+        names="sends requests to a node that cannot serve",
+        may=lambda check: of_a_new_node(check, What.NO_DELAY, What.LASTING),
+        at_once=False,
+    ),
 )

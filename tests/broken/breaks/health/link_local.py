@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.model import Family
+from esipp.checks.profile import PROXY_PORT
 from esipp.scenarios.every_node.evidence import HEALTH
-from esipp.scenarios.every_node.run import PROXY_PORT
 from esipp.scenarios.every_node.subject import FROM_LINK_LOCAL, EveryNode
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.matching import AT_THE_NODE, DROP

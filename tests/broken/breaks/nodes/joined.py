@@ -1,0 +1,105 @@
+"""Another node that joins and does not serve, or says that it has what it has not; and one that serves late."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from esipp.checks.check import Check, is_about
+from esipp.checks.continuity import CHECKED, NODEPORT, Continuity, Phase, Way, What
+from esipp.checks.model import Balancer, Family, TrafficPolicy
+from esipp.checks.profile import PROXY_PORT
+from esipp.probing.node_containers import run as run_on
+from esipp.scenarios.continuity.objects import service_name
+from tests.broken.breakage import Break, Group, no_check
+from tests.broken.breaks.delivery.streams import by_chance
+from tests.broken.during import LOOKS, of_phase, run_of
+from tests.broken.matching import DROP
+from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark, script
+from tests.broken.policy_changes import in_background, set_up_run
+
+CLUSTER_PORT, LOCAL_PORT = (Way(NODEPORT, policy) for policy in (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL))
+LOCAL_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
+Apply = Callable[[Nodes], AbstractContextManager[Placed]]
+
+
+def at_the_joined_node(rules: Callable[[Live], list[Rule]], seconds: float | None = None) -> Apply:
+    """Rules on the node that joins, from before it does; until it is taken away, or for some seconds."""
+
+    @contextmanager
+    def apply(nodes: Nodes) -> Iterator[Placed]:
+        placed = Placed()
+
+        def work(ended: threading.Event) -> None:
+            live = set_up_run(nodes, {service_name(CLUSTER_PORT), service_name(LOCAL_VIP)}, ended)
+            if live is None:
+                return
+            there, made, mark = ("docker", "exec", f"{live.namespace}-joined"), rules(live), new_mark()
+            while not ended.wait(LOOKS):
+                if run_on(there, script(made, "--insert", mark)).returncode == 0:
+                    placed.at = time.time()
+                    if seconds is not None and not ended.wait(seconds):
+                        run_on(there, script(made, "--delete", mark))
+                    return
+
+        with in_background(work):
+            yield placed
+
+    return apply
+
+
+def drops_node_ports(live: Live) -> list[Rule]:
+    port = live.service(service_name(CLUSTER_PORT))["spec"]["ports"][0]["nodePort"]
+    words = ("--protocol", "tcp", "--dport", str(port), *DROP)
+    return [Rule(family, "PREROUTING", words, (), "mangle") for family in Family]
+
+
+def says_200(live: Live) -> list[Rule]:
+    """Health check node ports of the run's Services answer as kube-proxy's own health check does."""
+    ports = [each["spec"]["healthCheckNodePort"] for each in live.services if each["spec"].get("healthCheckNodePort")]
+    to = ("--jump", "REDIRECT", "--to-ports", str(PROXY_PORT))
+    words = [("--protocol", "tcp", "--dport", str(port), *to) for port in ports]
+    return [Rule(family, "PREROUTING", each) for family in Family for each in words]
+
+
+def of_its_balancers(check: Check) -> bool:
+    """What load balancers lose that believe the node."""
+    if not is_about(check, Continuity) or check.subject.phase is not Phase.JOINED:
+        return False
+    return check.subject.way.local and check.subject.way.by in CHECKED
+
+
+BREAKS = (
+    Break(
+        "joined-node-never-serves-node-ports",
+        Group.NODES,
+        "a node that joins drops what comes to the nodePort of a Cluster Service, and says 200 at port 10256",
+        run_of(Phase.JOINED),
+        at_the_joined_node(drops_node_ports),
+        lambda check: of_phase(check, Phase.JOINED, CLUSTER_PORT, What.JOINED_NODE),
+        names="says that it can serve, and does not",
+        may=by_chance,
+        at_once=False,
+    ),
+    Break(
+        "joined-node-says-that-it-has-endpoints",
+        Group.NODES,
+        "a node that joins, without endpoints, says 200 at the health check node ports of Local Services",
+        run_of(Phase.JOINED),
+        at_the_joined_node(says_200),
+        lambda check: of_phase(check, Phase.JOINED, LOCAL_PORT, What.JOINED_NODE),
+        names="says that it has endpoints",
+        may=lambda check: by_chance(check) or of_its_balancers(check),
+        at_once=False,
+    ),
+    Break(
+        "joined-node-serves-late",
+        Group.HARMLESS,
+        "a node that joins serves nodePorts some seconds after it says 200 at port 10256, and sooner than after 30 s",
+        run_of(Phase.JOINED),
+        at_the_joined_node(drops_node_ports, 25.0),
+        no_check,
+        may=by_chance,
+        at_once=False,
+    ),
+)
