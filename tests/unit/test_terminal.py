@@ -89,9 +89,9 @@ def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> 
     assert (outside[0], outside[1]) == ("  outside 1  outside 2", "  v4 v6  v4 v6")
     assert pods[0] == "  pod on endpoint node  pod on other node  backend"
     assert hosts[0] == "  host on endpoint node  host on other node"
-    assert line_of(pods, "clusterip (+8)").split() == [*"CCCCHH"]
-    assert line_of(hosts, "clusterip (+1)").split() == [*"CCCC"]
-    assert line_of(outside, "nodeport.local  bare-node (+4)").split() == [*"----"]
+    assert line_of(pods, "clusterip (+").split()[1:] == [*"CCCCHH"]
+    assert line_of(hosts, "clusterip (+").split()[1:] == [*"CCCC"]
+    assert line_of(outside, "nodeport.local  bare-node (+").split()[1:] == [*"----"]
 
 
 def test_each_kind_of_client_has_a_table_and_in_it_only_lines_with_checks() -> None:
@@ -146,8 +146,8 @@ def test_an_unsupported_protocol_hides_no_other() -> None:
 
 def test_a_protocol_that_differs_stands_in_its_own_line() -> None:
     lines = matrix_of(judged(rewritten(lambda path: path.protocol is Protocol.UDP)))
-    assert line_of(lines, "nodeport.local  endpoint-node  TCP SCTP (+6)").split()[:4] == ["C"] * 4
-    assert line_of(lines, "nodeport.local  endpoint-node  UDP (+5)").split()[:4] == ["N!"] * 4
+    assert line_of(lines, "nodeport.local  endpoint-node  TCP SCTP (+").split()[1:5] == ["C"] * 4
+    assert line_of(lines, "nodeport.local  endpoint-node  UDP (+").split()[1:5] == ["N!"] * 4
     assert any(line.startswith("nodeport.local  bare-node (+") for line in lines), (
         "what holds for all protocols names none"
     )
@@ -155,15 +155,15 @@ def test_a_protocol_that_differs_stands_in_its_own_line() -> None:
 
 def test_a_family_or_a_client_that_differs_is_seen_in_its_column() -> None:
     family = matrix_of(judged(rewritten(lambda path: path.family is Family.IPV6)))
-    assert line_of(family, "nodeport.local  endpoint-node (+6)").split()[:4] == ["C", "N!", "C", "N!"]
+    assert line_of(family, "nodeport.local  endpoint-node (+").split()[1:5] == ["C", "N!", "C", "N!"]
     client = matrix_of(judged(rewritten(lambda path: path.client.name == "outside-2")))
-    assert line_of(client, "nodeport.local  endpoint-node (+6)").split()[:4] == ["C", "C", "N!", "N!"]
+    assert line_of(client, "nodeport.local  endpoint-node (+").split()[1:5] == ["C", "C", "N!", "N!"]
 
 
 def test_a_service_that_differs_from_its_kind_stands_in_its_own_line() -> None:
     port = rewritten(lambda path: path.service is not None and path.service.slug == "nodeport.local.several-ports")
     lines = matrix_of(judged(port))
-    assert line_of(lines, "nodeport.local  endpoint-node (+5)").split()[0] == "C"
+    assert line_of(lines, "nodeport.local  endpoint-node (+").split()[1] == "C"
     assert any("nodeport.local.several-ports  endpoint-node" in line for line in lines)
 
 
