@@ -113,7 +113,7 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
-        usual = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        usual: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
         super().__init__(**usual | options)
 
     def error(self, message: str) -> Any:

@@ -158,5 +158,6 @@ def docker(*arguments: str, stdin: IO[bytes] | None = None, check: bool = True) 
     if done.returncode and check:
         said = (done.stderr.decode(errors="replace").strip().splitlines() or [str(done.returncode)])[-1]
         builds = arguments[0] == "build" and "Docker daemon" not in said
-        raise PreflightError(f"'{what}' failed: {said.rstrip('.?')}.", HINT_BASE if builds else HINT_DOCKER)
+        said += "" if said.endswith((".", "?")) else "."
+        raise PreflightError(f"'{what}' failed: {said}", HINT_BASE if builds else HINT_DOCKER)
     return done.stdout.decode(errors="replace") if not done.returncode else ""

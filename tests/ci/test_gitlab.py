@@ -21,6 +21,9 @@ exit $CODE
 """
 XML = "<testsuites><testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite></testsuites>"
 
+WRONG: dict[str, str] = {}
+"""What a test changes of the environment."""
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -39,8 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(gitlab, "ROOT", tmp_path)
     monkeypatch.setattr(ClusterAccess, "load", lambda _: SimpleNamespace(prefix=["env", "WHERE=inside"]))
     usual = {"PATH": "/usr/bin:/bin", "PYTHONPATH": "/checkout", "XML": XML, "CODE": "1", "NONE": ""}
-    monkeypatch.setattr(account, "environment", lambda *_: usual)
-    monkeypatch.setitem(usual, "HOME", str(tmp_path))
+    monkeypatch.setattr(account, "environment", lambda *_: usual | WRONG)
     return tmp_path
 
 
@@ -64,7 +66,7 @@ def test_its_scripts_run_and_its_artifacts_are_kept(here: Path, capfd: pytest.Ca
 def test_a_job_without_a_report_is_reported(
     name: str, value: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(account.environment(), name, value)
+    monkeypatch.setitem(WRONG, name, value)
     assert gitlab.main([]) == 4
     said = capsys.readouterr().err
     assert "GitLab would show no tests: junit.xml: " in said

@@ -80,18 +80,23 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page of each kind. ``report`` has failures, known defects, and all four figures with those of its baseline."""
+    """A page of each kind. ``report`` has failures, known defects, and all four figures with those of its baseline.
+
+    ``defects`` has the longest sentence.
+    """
     folder = tmp_path_factory.mktemp("site")
     runs = []
-    for name in ("kind-iptables", "kind-cilium-disrupted"):
+    for name in ("kind-iptables", "kind-cilium-disrupted", "kind-cilium"):
         unpack(name, folder / name)
         runs.append(read_run(folder / name))
+    defects = replace(runs.pop(), baseline=runs[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "REPORTS", ())
         site.write(runs, folder)
     made = {
         "broken": FORMATS["html"].render(samples.run(samples.BROKEN)),
         "report": FORMATS["html"].render(replace(runs[1], baseline=runs[0])),
+        "defects": FORMATS["html"].render(defects),
         "drawings": render(Document("Drawings", blocks=tuple(sections(recorded(everything())))), "html"),
         "trend": render(report(trend(runs)), "html"),
     }
@@ -137,7 +142,7 @@ def test_what_axe_would_not_let_pass(tab: Tab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-@pytest.mark.parametrize("name", ["broken", "report"])
+@pytest.mark.parametrize("name", ["broken", "report", "defects"])
 def test_what_comes_before_the_matrix_takes_one_screen_at_most(
     name: str, size: tuple[int, int], tab: Tab, pages: dict[str, Path]
 ) -> None:

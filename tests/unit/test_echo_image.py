@@ -68,6 +68,15 @@ def test_a_build_that_fails_is_reported(docker: Path, monkeypatch: pytest.Monkey
     assert "ESIPP_IMAGE_BASE" in str(raised.value)
 
 
+def test_a_docker_that_does_not_run_is_not_a_base_that_is_missing(
+    docker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusal = "Cannot connect to the Docker daemon at unix:///run/docker.sock. Is the docker daemon running?"
+    (tmp_path / "docker").write_text(f'#!/bin/sh\necho "{refusal}" >&2\nexit 1\n')
+    assert main(["images", "build"]) == ExitCode.USAGE
+    assert f"failed: {refusal}\n  hint: check that 'docker info' works." in capsys.readouterr().err
+
+
 def test_another_base_makes_another_image(docker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = this_version()
     monkeypatch.setenv("ESIPP_IMAGE_BASE", "mirror/python:3")
