@@ -19,7 +19,7 @@ from esipp.checks.model import Backends, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
 from esipp.disruption.disruptor import Disruptor
-from esipp.judging.timeline.streams import OURS, Sample
+from esipp.judging.timeline.streams import OURS, Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.probing.traffic import LAST_PORT
 from esipp.scenarios import events
@@ -756,6 +756,22 @@ def test_what_never_follows_has_its_whole_time_in_its_stage(monkeypatch: pytest.
     causes = [stage.cause for stage in driver.seen.stages]
     assert causes[2] - causes[1] > 30
     assert driver.seen.end - causes[2] > 30, "a pod that is not reached is something else than one that still is"
+
+
+@pytest.mark.parametrize(("results", "shows"), [(2, False), (3, True)])
+def test_probes_that_a_busy_machine_has_not_begun_are_no_silence(
+    monkeypatch: pytest.MonkeyPatch, results: int, shows: bool
+) -> None:
+    world = World()
+    driver = driven(monkeypatch, "deleted", world)
+    asked = (At.BARE_NODE, TCP_NEW.name, Family.IPV4)
+    gone = driver.seen.stages[1].at(asked)
+    assert not gone.pods
+    silent = [
+        Sample(seq, gone.accepted + 0.6 * seq, gone.accepted + 0.6 * seq + 3.0, "timeout") for seq in range(results)
+    ]
+    driver.seen.streams = {**driver.seen.streams, asked: Stream("one that the machine forgot", 0.4, silent)}
+    assert driver._shows(asked, gone, gone.accepted + 20.0) is shows
 
 
 def test_a_service_is_created_again_with_its_addresses_and_ports(monkeypatch: pytest.MonkeyPatch) -> None:
