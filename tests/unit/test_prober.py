@@ -113,7 +113,7 @@ def test_one_socket_and_sctp_tags_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("dead", "no such image"), ("newer", "has protocol version 8; this suite needs 7")],
+    [("dead", "no such image"), ("newer", "has protocol version 9; this suite needs 8")],
 )
 def test_a_prober_that_does_not_start_right_is_reported(mode: str, words: str) -> None:
     with prober(mode) as made, pytest.raises(HarnessError, match=words):
