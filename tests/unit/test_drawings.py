@@ -8,12 +8,12 @@ import sys
 from collections import Counter
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from esipp.base.document import Section
 from esipp.checks.endpoint_change import Kind
 from esipp.checks.model import Balancer, Family
 from esipp.checks.policy_change import At
@@ -43,24 +43,34 @@ HOSTILE = '<script>alert("1")</script>\'&\x00\x1b\ud800]]>'
 MOST_BYTES = 1_200_000
 
 
-def parsed(section: Section) -> ElementTree.Element:
-    return ElementTree.fromstring(f"<section>{html_of(section)}</section>")  # noqa: S314
+def parsed(markup: str) -> ElementTree.Element:
+    return ElementTree.fromstring(f"<section>{markup}</section>")  # noqa: S314
+
+
+def shown(evidence: Evidence) -> list[str]:
+    return [html_of(section) for section in sections(recorded(evidence))]
+
+
+@cache
+def whole() -> tuple[str, ...]:
+    """What is shown of everything: it takes a second to draw."""
+    return tuple(shown(everything()))
 
 
 def drawn(evidence: Evidence) -> str:
-    return "\n".join(html_of(section) for section in sections(recorded(evidence)))
+    return "\n".join(shown(evidence))
 
 
 def desc(evidence: Evidence) -> str:
     """What all drawings say in words."""
-    found = [each for section in sections(recorded(evidence)) for each in parsed(section).iter("desc")]
+    found = [each for markup in shown(evidence) for each in parsed(markup).iter("desc")]
     return "\n".join(each.text or "" for each in found)
 
 
 def test_every_suite_has_its_section_in_the_order_of_the_report() -> None:
-    made = sections(recorded(everything()))
-    assert len(made) == sum(1 for scenario in scenarios() if scenario.section(recorded(everything()))) > 5
-    assert not [section.id for section in made if BROKEN in html_of(section)]
+    run = recorded(everything())
+    assert len(whole()) == sum(1 for scenario in scenarios() if scenario.section(run)) > 5
+    assert not [markup for markup in whole() if BROKEN in markup]
 
 
 def test_suites_that_did_not_run_have_none() -> None:
@@ -71,15 +81,15 @@ def test_suites_that_did_not_run_have_none() -> None:
 
 def test_markup_is_well_formed_and_ids_are_unique() -> None:
     ids: Counter[str] = Counter()
-    for section in sections(recorded(everything())):
-        ids.update(each.attrib["id"] for each in parsed(section).iter() if "id" in each.attrib)
+    for markup in whole():
+        ids.update(each.attrib["id"] for each in parsed(markup).iter() if "id" in each.attrib)
     assert ids
     assert all(name.startswith("seen-") for name in ids)
     assert [name for name, count in ids.items() if count > 1] == []
 
 
 def test_every_drawing_is_described_in_words() -> None:
-    drawings = [svg for section in sections(recorded(everything())) for svg in parsed(section).iter("svg")]
+    drawings = [svg for markup in whole() for svg in parsed(markup).iter("svg")]
     assert len(drawings) > 8
     for svg in drawings:
         named = {each.attrib["id"]: each.text for each in svg if each.tag in ("title", "desc")}
@@ -89,7 +99,7 @@ def test_every_drawing_is_described_in_words() -> None:
 
 
 def test_nothing_is_fetched_and_nothing_is_run() -> None:
-    said = drawn(everything())
+    said = "\n".join(whole())
     assert not re.search(r"\son\w+=|<script|javascript:|https?:|url\(|<image|<use|@import", said)
 
 
@@ -241,20 +251,22 @@ def poisoned(value: Any) -> Any:
 
 def test_hostile_names_stay_text() -> None:
     evidence = {key: poisoned(records) for key, records in copy.deepcopy(everything()).items()}
-    for section in sections(recorded(evidence)):
-        assert "<script" not in html_of(section)
-        html_of(section).encode()
-        parsed(section)
-    assert html.escape("<script>alert") in drawn(evidence)
+    made = shown(evidence)
+    for markup in made:
+        assert "<script" not in markup
+        markup.encode()
+        parsed(markup)
+    assert html.escape("<script>alert") in "\n".join(made)
 
 
 @pytest.mark.parametrize("kind", sorted(everything()))
 def test_a_run_that_broke_off_shows_what_there_is(kind: str) -> None:
     """Evidence of one kind only, and of all but one."""
-    for evidence in ({kind: everything()[kind]}, {each: of for each, of in everything().items() if each != kind}):
-        for section in sections(recorded(evidence)):
-            parsed(section)
-            assert BROKEN not in html_of(section)
+    every = everything()
+    for evidence in ({kind: every[kind]}, {each: of for each, of in every.items() if each != kind}):
+        for markup in shown(evidence):
+            parsed(markup)
+            assert BROKEN not in markup
 
 
 def test_what_cannot_be_drawn_is_said_and_hinders_nothing_else() -> None:
@@ -265,11 +277,11 @@ def test_what_cannot_be_drawn_is_said_and_hinders_nothing_else() -> None:
 
 def test_a_ledger_that_is_not_whole_is_reported() -> None:
     assert all("is incomplete" in html_of(section) for section in sections(recorded(everything(), whole=False)))
-    assert "is not whole" not in drawn(everything())
+    assert "is not whole" not in "\n".join(whole())
 
 
 def test_obstacles_are_reported() -> None:
-    said = drawn(everything())
+    said = "\n".join(whole())
     assert "reference-proxy could not be tested: it has no address" in said
     assert "vip IPv4 could not be tested: there is none" in said
     assert "reference-proxy.local IPv4 could not be tested" in said
