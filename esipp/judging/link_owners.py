@@ -15,6 +15,10 @@ LEAST = 3
 """The fewest questions that allow a decision."""
 
 
+ANSWERED_WITHIN = 1.0
+"""Seconds in which hosts may answer who has an address. For others (proxy ARP), Linux answers after up to 0.8 s."""
+
+
 @dataclass(frozen=True)
 class LinkAnswer:
     """All answers to one question of a client: who of its link has an address?

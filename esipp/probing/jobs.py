@@ -9,7 +9,7 @@ from esipp.base.echo_token import ECHOED, TOKEN
 from esipp.checks.model import Claim, Family, Path, Port, Vantage
 from esipp.checks.observation import Irregular, Observation, Outcome
 from esipp.checks.stream import MTU
-from esipp.judging.link_owners import LinkAnswer
+from esipp.judging.link_owners import ANSWERED_WITHIN, LinkAnswer
 
 CLAIMED = "203.0.113.7"
 """The address that a client claims in a forged header; it is reserved for documentation (RFC 5737)."""
@@ -195,9 +195,6 @@ def read_result(job: Job, message: dict[str, Any]) -> Observation:
 
 NOT_ON_LINK = "not on a link of this host"
 """What the prober says of a host that it reaches through a gateway, and so cannot ask from its own link."""
-
-ANSWERED_WITHIN = 1.0
-"""Seconds in which hosts may answer who has an address. For others (proxy ARP), Linux answers after up to 0.8 s."""
 
 
 def who_has(host: str, count: int, spacing: float) -> Job:

@@ -74,6 +74,16 @@ def test_speakers_that_lost_each_other_have_a_minute(seconds: float, status: Sta
     assert decided(seen, Phase.CUT_OFF).status is status
 
 
+def test_answers_that_may_have_come_after_the_next_event_began_are_not_judged() -> None:
+    """Each question is open for a second. A healthy MetalLB moved the VIP meanwhile (kind-iptables, 2026-11-28)."""
+    following = min(each.began for each in world().windows if each.began > BEGAN[Phase.CUT_OFF])
+    seen = owned_by(world(), SLUG, following - 0.9, following, "a", "c")
+    assert decided(seen, Phase.CUT_OFF).status is Status.PASS
+    first = min(each.began for each in world().windows)
+    assert decided(owned_by(world(), SLUG, first - 0.9, first, "a", "c"), Phase.QUIET).status is Status.PASS
+    assert decided(owned_by(world(), SLUG, first - 1.9, first, "a", "c"), Phase.QUIET).status is Status.FAIL
+
+
 def test_a_second_node_that_comes_late_counts_too() -> None:
     seen = alone(owned_by(world(), SLUG, BACK + 5, END, "a", "c"))
     assert decided(seen, Phase.CUT_OFF).status is Status.FAIL

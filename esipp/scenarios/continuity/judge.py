@@ -26,7 +26,7 @@ from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Held, hold, 
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.ingress import strangers
-from esipp.judging.link_owners import decide_one_node, decide_one_node_again, nodes_by_link
+from esipp.judging.link_owners import ANSWERED_WITHIN, decide_one_node, decide_one_node_again, nodes_by_link
 from esipp.judging.promise import Bound
 from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
 from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
@@ -368,12 +368,12 @@ class Judge:
         nodes = nodes_by_link(self.seen.own_links)
         if check.subject.phase is Phase.QUIET:
             first = min((each.began for each in self.seen.windows), default=inf)  # later, speakers may still follow it
-            quiet = [each for each in told if self.seen.since <= each.at < first]
+            quiet = [each for each in told if self.seen.since <= each.at < first - ANSWERED_WITHIN]
             return decide_one_node(check, {"the VIP": quiet}, nodes)
         window = self._window(check)
         over = window.until if window.ended is None else window.ended
         following = min((each.began for each in self.seen.windows if each.began >= window.until), default=inf)
-        later = [each for each in told if over <= each.at < following]
+        later = [each for each in told if over <= each.at < following - ANSWERED_WITHIN]
         return decide_one_node_again(check, later, nodes, over, ONE_NODE_WITHIN)
 
     def _outage(self, samples: Sequence[Sample], window: Window) -> tuple[float, float]:
