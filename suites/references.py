@@ -189,6 +189,9 @@ MODE_CLEANUP = _source(
     "cmd/kube-proxy/app/server_linux.go", "kube-proxy: cmd/kube-proxy/app/server_linux.go, platformCleanup"
 )
 CONNTRACK = _source("pkg/proxy/conntrack/cleanup.go", "kube-proxy: pkg/proxy/conntrack/cleanup.go, UDP only")
+CLEANED_WITH_ENDPOINTS = _source(
+    "pkg/proxy/endpointschangetracker.go", "kube-proxy: pkg/proxy/endpointschangetracker.go, ConntrackCleanupRequired"
+)
 VALIDATION = _source(
     "pkg/apis/core/validation/validation.go", "API server: pkg/apis/core/validation/validation.go, Services"
 )

@@ -13,6 +13,7 @@ from esipp.scenarios.service_change.subject import (
     AFFINE,
     LARGE_LOST,
     NAMESAKE_LOST,
+    NEVER_LED,
     OWN_NODE_GONE,
     STALE,
     At,
@@ -185,6 +186,19 @@ KNOWN = {
 """Known defects of kube-proxy, by event and protocol."""
 
 
+FLOWS_NEVER_LED = KnownDifference(
+    when=(("service-proxy", "kube-proxy"),),
+    covers=NEVER_LED,
+    reason="a finding: kube-proxy cleans connection tracking when endpoints of a UDP Service change, and not when the "
+    "Service does. A client that keeps its source port, and dialled a nodePort before a UDP port got it, reaches "
+    "nothing until endpoints of any UDP Service change",
+    references=(CLEANED_WITH_ENDPOINTS, STALE_OF_DELETED),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="No request from a port that was in use before the change was ever answered until then. Flows from new "
+    "ports of the same client are answered at the same nodePort.",
+    hides="A node may lose such flows for another reason.",
+)
 FLOWS_KEPT = KnownDifference(
     when=(("service-proxy", "cilium"),),
     covers=STALE,
@@ -441,6 +455,8 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
     kept = keeps and not at.is_another
     if claim in (Claim.SERVED, Claim.GONE) and (kept or any(change.sticky for change in event.changes)):
         differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)
+    if at is At.SHARED_PORT and keeps and claim is Claim.SERVED:
+        differences += (FLOWS_NEVER_LED,)
     if claim is Claim.NO_LOSS and any(
         change.disruption is Disruption.NODE_DELETED and change.node is at.client.role for change in event.changes
     ):

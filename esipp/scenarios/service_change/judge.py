@@ -33,6 +33,7 @@ from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     LARGE_LOST,
     NAMESAKE_LOST,
+    NEVER_LED,
     OWN_NODE_GONE,
     STALE,
     Claim,
@@ -219,6 +220,8 @@ def _shown(case: _Case, each: InStage, until: float) -> str:
         return ""
     if subject.stream.size:
         return "" if any(sample.answered for sample in case.stream.samples) else LARGE_LOST
+    if not any(sample.answered for sample in case.stream.samples if sample.started < until):
+        return NEVER_LED
     before = {name for one in case.stages[: case.number_of(each)] for name in one.stage.pods}
     wrong = [sample for sample in each.samples if sample.started < until][-LAST:]
     answered = {sample.pod for sample in wrong if sample.answered}

@@ -510,6 +510,10 @@ STALE = "a previous endpoint answers a flow from before the change, and no other
 """Evidence: only flows from before a change reach the previous pods; new flows of the same client, to the same
 address, do not."""
 
+NEVER_LED = "a flow from before the change is never answered, and new flows are"
+"""Evidence: no request from a port that was in use before the change had ever been answered until then; new flows of
+the same client, to the same address, are answered."""
+
 LARGE_LOST = "no large answer arrives, and small ones of the same Service do"
 """Evidence: the same client gets small answers from the same address, and not one large one."""
 
