@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Protocol, TypeVar
 
 from esipp.base.errors import HarnessError
@@ -23,7 +23,7 @@ from esipp.disruption.addresses import AddressAdded
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart, agent_pods
 from esipp.disruption.rollback import UNDONE, undo_all
-from esipp.disruption.rollouts import ProxyMode, ProxyUpgraded
+from esipp.disruption.rollouts import ProxyMode, Upgraded
 from esipp.disruption.services import (
     AgentDisturbed,
     ApiServerAway,
@@ -59,7 +59,7 @@ class Disruptor:
             other threads do not use it.
         log: the watchdog's log file, if it ever does anything.
         say: called when a disruption begins and when it is undone.
-        kube_proxy_image: the image for ``proxy-upgraded``.
+        images: the other images, for ``proxy-upgraded`` and ``network-agent-upgraded``.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Disruptor:
         guard: Guard = nullcontext,
         log: Path | None = None,
         say: Callable[[str], object] = str,
-        kube_proxy_image: str = "",
+        images: Mapping[Disruption, str] = MappingProxyType({}),
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
         self._stop, self._guard, self._say = stop, guard, say
-        self._kube_proxy_image = kube_proxy_image
+        self._images = images
         self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log, cluster.as_user)
 
     def __enter__(self) -> "Disruptor":
@@ -186,8 +186,8 @@ class Disruptor:
                 return Restart(cluster, what, node)
             case Disruption.PROXY_MODE:
                 return ProxyMode(cluster, by)
-            case Disruption.PROXY_UPGRADED:
-                return ProxyUpgraded(cluster, by, self._kube_proxy_image)
+            case Disruption.PROXY_UPGRADED | Disruption.NETWORK_AGENT_UPGRADED:
+                return Upgraded(cluster, by, what, self._images.get(what, ""))
             case Disruption.TAINT:
                 return Taint(cluster, node, by)
             case Disruption.CONNTRACK_DELETED:

@@ -26,11 +26,13 @@ class Agents:
 
 
 KUBE_PROXIES = Agents("/api/v1/namespaces/kube-system/pods", ("k8s-app=kube-proxy",))
+CILIUM = "k8s-app=cilium"
 METALLB, METALLB_CHART = "app=metallb,component=", "app.kubernetes.io/name=metallb,app.kubernetes.io/component="
 AGENTS = {
     Disruption.KUBE_PROXY: KUBE_PROXIES,
     Disruption.PROXY_STOPPED: KUBE_PROXIES,
-    Disruption.PROXY_SICK: KUBE_PROXIES,
+    **dict.fromkeys((Disruption.PROXY_SICK, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED), KUBE_PROXIES),
+    Disruption.NETWORK_AGENT_UPGRADED: Agents("/api/v1/namespaces/kube-system/pods", (CILIUM,)),
     Disruption.SPEAKER: Agents("/api/v1/pods", (f"{METALLB}speaker", "app.kubernetes.io/component=speaker")),
     Disruption.CONTROLLER_STOPPED: Agents(
         "/api/v1/pods", (f"{METALLB}controller", f"{METALLB_CHART}controller"), "ReplicaSet"
@@ -39,7 +41,7 @@ AGENTS = {
         "/api/v1/pods",
         (
             *("app=kindnet", "app=esipp-network", "app=flannel", "app=antrea,component=antrea-agent"),
-            *("app=ovnkube-node", "k8s-app=aws-node", "k8s-app=calico-node", "k8s-app=cilium"),
+            *("app=ovnkube-node", "k8s-app=aws-node", "k8s-app=calico-node", CILIUM),
         ),
     ),
 }

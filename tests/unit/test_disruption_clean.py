@@ -15,13 +15,14 @@ import pytest
 from esipp.base.errors import PreflightError
 from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import ALL_NODES, Disruption
 from esipp.cluster import leases
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import cleanup as sweeping
-from esipp.disruption import kube_proxy, marks, services, shell
+from esipp.disruption import daemon_sets, kube_proxy, marks, services, shell
 from esipp.disruption.marks import Mark
+from esipp.disruption.rollback import Undo
 from esipp.judging.topology import Node, family_of, parse_address
 from esipp.preflight.preflight import Findings
 from esipp.preflight.steps import disruption_features
@@ -85,24 +86,25 @@ def test_all_marks_are_found_and_undone(cluster: Cluster, node: FakeNode, fake: 
     assert cleaned(cluster) == ["nothing to clean up"]
 
 
-@pytest.mark.parametrize("what", [Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED])
-def test_kube_proxy_gets_back_what_it_had(what: Disruption, cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+@pytest.mark.parametrize("what", sorted(daemon_sets.UNDOING))
+def test_agents_get_back_what_they_had(what: Disruption, cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     fake.add_proxies()
+    fake.add_cilium()
     before = fake.plain_objects()
 
     def change(by: str) -> None:
         if what is Disruption.PROXY_MODE:
             kube_proxy.change_mode(cluster, by, "nftables")
         else:
-            kube_proxy.change_image(cluster, by, "kube-proxy:v1.35.4")
+            daemon_sets.change_image(cluster, what, by, "other:v1.35.4")
 
     change(owner())
     assert cleaned(cluster) == ["nothing to clean up"], "its run lives"
-    kube_proxy.undo(cluster, owner())
+    Undo(what.value, ALL_NODES, owner()).perform(cluster)
     change(DEAD)
     assert fake.plain_objects() != before
     assert cleaned(cluster, dry_run=True) == [f"would undo {what} on all nodes"]
-    assert cleaned(cluster) == [kube_proxy.UNDOING[what]]
+    assert cleaned(cluster) == [daemon_sets.UNDOING[what]]
     assert fake.plain_objects() == before
     assert cleaned(cluster) == ["nothing to clean up"]
 
@@ -117,7 +119,7 @@ def test_a_run_that_was_killed_between_the_two_changes_of_kube_proxy_left_the_fi
         kube_proxy.change_mode(cluster, DEAD, "nftables")
     fake.before = lambda method, path, body: None
     assert fake.plain_objects() != before
-    assert cleaned(cluster) == [kube_proxy.UNDOING[Disruption.PROXY_MODE]]
+    assert cleaned(cluster) == [daemon_sets.UNDOING[Disruption.PROXY_MODE]]
     assert fake.plain_objects() == before
 
 
@@ -536,7 +538,7 @@ def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes) -
     fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
 
     def present(nodes: str, reached: str) -> set[str]:
-        found = disruption_features(cluster, dict.fromkeys(nodes, "6.1"), reached)
+        found = disruption_features(cluster, dict.fromkeys(nodes, "6.1"), reached, {})
         return {name for name, feature in found.items() if feature.present}
 
     assert present("a", "a") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}
