@@ -69,6 +69,10 @@ SYNC_PERIOD = docs(
     "reference/networking/virtual-ips/#optimizing-iptables-mode-performance",
     "Virtual IPs and Service Proxies: minSyncPeriod",
 )
+CILIUM_UPGRADE = Reference(
+    "Cilium: upgrade guide, version specific notes",
+    "https://docs.cilium.io/en/v1.19/operations/upgrade/#version-specific-notes",
+)
 VERSION_SKEW = Reference(
     "Kubernetes version skew policy: kube-proxy", "https://kubernetes.io/releases/version-skew-policy/#kube-proxy"
 )

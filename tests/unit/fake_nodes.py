@@ -36,8 +36,8 @@ class FakeNodes:
 
     Deleted pods of a DaemonSet come again, under another name, unless ``abandoned``. ``spaces`` are the namespaces with
     our label, ``of_runs`` the Leases in them, by namespace. ``objects`` are those of agents, by path (``add_proxies``,
-    ``add_cilium``): a DaemonSet whose template changes has all its pods replaced, unless ``abandoned``. They are in ``stuck_mode``, or
-    in that of the configuration. Replaced pods ``linger`` in lists, as they end.
+    ``add_cilium``): a DaemonSet whose template changes has all its pods replaced, unless ``abandoned``. Each kube-proxy
+    is in ``stuck_mode``, or in that of the configuration. Replaced pods ``linger`` in lists, as they end.
     """
 
     def __init__(self) -> None:

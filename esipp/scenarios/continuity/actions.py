@@ -34,8 +34,13 @@ from esipp.testbed.testbed import Testbed
 MOST_HELD = 40.0
 """The most seconds for which a node is kept without a pod. A breach of a longer bound is not detected."""
 
-OF_KUBE_PROXY = frozenset({Disruption.KUBE_PROXY, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED})
-"""Disruptions that end kube-proxy, and with it a node's health checks, for a while."""
+CLOSING_CHECKS = frozenset(
+    {
+        *(Disruption.KUBE_PROXY, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED),
+        *(Disruption.NETWORK_AGENT_UPGRADED,),
+    }
+)
+"""Disruptions that end the service proxy's agent, and with it a node's health checks, for a while."""
 
 FLAPS = 3
 """The number of times that a pod becomes unready and ready again."""
@@ -300,7 +305,7 @@ class Acts:
         not_ready = what is Disruption.KUBELET
         proof = self.disruptor.perform(what, node, meanwhile, selector=selector, not_ready=not_ready)
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
-        if what in OF_KUBE_PROXY:
+        if what in CLOSING_CHECKS:
             notes.words = "; ".join([notes.words, *self._unhealthy(began)])
         notes.cut = node if event.cuts else ""
         if event.frees_vip:  # the node takes its VIPs back, and breaks what is open once more
