@@ -22,6 +22,7 @@ from ci.step import Journal, SetupError, Step, output
 NODE_NAME = "localhost/esipp/node-cilium"
 AGENT, OPERATOR = "quay.io/cilium/cilium", "quay.io/cilium/operator-generic"
 BUILD_GIGABYTES = 8.0
+AGENT_GIGABYTES = 6.0  # each node gets its programs, and unpacks them
 KEPT = 2  # node images beside the one in use: those of other versions
 SCRIPTS = ("init-container.sh", "install-plugin.sh", "cni-uninstall.sh")
 CONTAINER = "esipp-cilium-node-image"
@@ -77,7 +78,7 @@ def agent(version: str, store: Store, engine: Engine, journal: Journal) -> str:
 
     It begins with a layer that the nodes have already, by the images of their own version.
     """
-    need_space(store.places.cache, BUILD_GIGABYTES, "loading another version of Cilium into the nodes")
+    need_space(store.places.cache, AGENT_GIGABYTES, "loading another version of Cilium into the nodes")
     built = golang.cilium(version).get(store, journal)
     root = apt.root_file_system("cilium", store, journal)
     with journal.step(f"make the image of Cilium {version}'s agent") as step:

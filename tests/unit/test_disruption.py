@@ -26,6 +26,7 @@ from esipp.disruption.addresses import another
 from esipp.disruption.daemon_sets import CHANGED_BY
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
+from esipp.ledger.run import Settings
 from esipp.preflight.preflight import Findings
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
@@ -575,6 +576,14 @@ def test_without_another_image_of_cilium_nothing_is_done(fake: FakeNodes, make: 
     with pytest.raises(RefusedError, match="no other image of Cilium"):
         make().perform(Disruption.NETWORK_AGENT_UPGRADED, "", nothing)
     assert not any(request.startswith("PATCH") for request in fake.requests)
+
+
+def test_the_other_images_are_repeated_unless_the_environment_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings("x", kube_proxy_image="proxy:1", network_agent_image="agent:1")
+    assert "--kube-proxy-image proxy:1 --network-agent-image agent:1" in settings.repeat
+    monkeypatch.setenv("ESIPP_NETWORK_AGENT_IMAGE", "agent:1")
+    assert "agent:1" not in settings.repeat
+    assert settings.images[Disruption.NETWORK_AGENT_UPGRADED] == "agent:1"
 
 
 def test_cilium_can_be_upgraded_by_one_minor_version_at_a_time(fake: FakeNodes, cluster: Cluster) -> None:
