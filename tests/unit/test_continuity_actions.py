@@ -70,6 +70,9 @@ class FakeStreams:
         self.done.append("heard")
         return []
 
+    def shared(self, now: float) -> list[str]:
+        return []
+
     def renew(self) -> None:
         self.done.append("renewed")
 
