@@ -20,6 +20,7 @@ class ClusterAccess:
     node_image: str
     image: str = ""  # the echo image, as loaded into the nodes
     kube_proxy_image: str = ""  # another one than the cluster's, as loaded into the nodes
+    network_agent_image: str = ""  # likewise
 
     @property
     def prefix(self) -> list[str]:
@@ -40,6 +41,8 @@ class ClusterAccess:
             merged["ESIPP_IMAGE"] = self.image
         if self.kube_proxy_image:
             merged["ESIPP_KUBE_PROXY_IMAGE"] = self.kube_proxy_image
+        if self.network_agent_image:
+            merged["ESIPP_NETWORK_AGENT_IMAGE"] = self.network_agent_image
         return merged
 
     def run(self, step: Step, *command: str | Path, stdin: bytes | None = None, hint: str = "") -> None:

@@ -1,7 +1,7 @@
 """Installation of Cilium from its chart, in place of the network add-on and kube-proxy.
 
-On both paths the chart comes from Cilium's Go module, pinned by `hermetic/modules/cilium/go.sum`. The official path
-pulls the chart's images; the hermetic path builds them into the nodes (`hermetic/cilium.py`).
+On both paths the chart comes from Cilium's Go module, pinned by `hermetic/modules/cilium/VERSION/go.sum`. The official
+path pulls the chart's images; the hermetic path builds them into the nodes (`hermetic/cilium.py`).
 """
 
 import copy
@@ -17,7 +17,7 @@ import yaml
 
 from ci.access import ClusterAccess
 from ci.cluster import kubectl
-from ci.hermetic.golang import MODULES
+from ci.hermetic.golang import cilium_module
 from ci.lane_file import Lane
 from ci.places import CI, CLUSTER, CONTEXT, versions
 from ci.step import Journal, SetupError, output
@@ -37,16 +37,17 @@ class Chart:
     folder: Path
 
 
-def fetch_chart(folder: Path, journal: Journal) -> Chart:
+def fetch_chart(folder: Path, version: str, journal: Journal) -> Chart:
     """For the official path: return helm, from PATH or built into ``folder``, and the chart's folder in Go's cache.
 
     Raises:
-        SetupError: Go is missing, or no module proxy is reachable.
+        SetupError: Go is missing, no module proxy is reachable, or no module pins the version.
     """
+    module = cilium_module(version)
     go = shutil.which("go")
     if not go:
         raise SetupError("Cilium's chart comes from its Go module, but Go is not installed.", "install Go.")
-    with journal.step(f"fetch Cilium {versions()['cilium']['version']}'s chart and helm") as step:
+    with journal.step(f"fetch Cilium {version}'s chart and helm") as step:
         step.hint = "check that the Go module proxy is reachable."
         helm = shutil.which("helm")
         if not helm:
@@ -54,7 +55,7 @@ def fetch_chart(folder: Path, journal: Journal) -> Chart:
             step.run([go, "install", f"helm.sh/helm/v3/cmd/helm@{versions()['helm']['version']}"], env=env)
             helm = str(folder / "helm")
         # Go holds what it downloads there against go.sum.
-        answer = output([go, "-C", MODULES / "cilium", "mod", "download", "-json", MODULE], timeout=DOWNLOAD_SECONDS)
+        answer = output([go, "-C", module, "mod", "download", "-json", MODULE], timeout=DOWNLOAD_SECONDS)
         where = str(json.loads(answer).get("Dir") or "") if answer else ""
         if not where or not (Path(where) / CHART).is_dir():
             raise SetupError(f"The Go module {MODULE} is not available.", step.hint, step.log)
@@ -118,4 +119,4 @@ def install(there: ClusterAccess, chart: Chart, lane: Lane, journal: Journal) ->
         for what in ("daemonset/cilium", "deployment/cilium-operator"):
             wait = ["rollout", "status", what, f"--timeout={READY_SECONDS}s", "--namespace", NAMESPACE]
             kubectl(there, step, *wait)
-        step.note = f"{values(lane)['loadBalancer']['mode']} mode"
+        step.note = f"{lane.cilium_version}, {values(lane)['loadBalancer']['mode']} mode"

@@ -35,7 +35,9 @@ def config_of(lane: Lane, *, hermetic: bool) -> str:
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
     text = yaml.safe_dump(config, sort_keys=False)
     if lane.has_cilium:  # a kept cluster is not that of other values
-        text += f"# Cilium's values: {key_of(CI / 'cilium-values.yaml', dict(lane.cilium_values))}\n"
+        text += (
+            f"# Cilium's values: {key_of(CI / 'cilium-values.yaml', dict(lane.cilium_values))}, {lane.cilium_version}\n"
+        )
     return text
 
 

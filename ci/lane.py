@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     where = places()
     with contextlib.ExitStack() as stack:
         try:
-            lane = lane_file.load(options.lane, options.kubernetes)
+            lane = lane_file.load(options.lane, options.kubernetes, cilium=options.cilium)
             _check(lane, more)
             stack.enter_context(_only_one(where))
             shutil.rmtree(where.logs, ignore_errors=True)
@@ -93,10 +93,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--lane", default="kind-iptables", metavar="NAME", help="a file of ci/lanes/ (%(default)s)")
     parser.add_argument("--kubernetes", metavar="vX.Y.Z", help="another Kubernetes version than the lane's")
+    parser.add_argument("--cilium", metavar="vX.Y.Z", help="another version of Cilium than the lane's")
     parser.add_argument(
         "--kube-proxy",
         metavar="vX.Y.Z",
         help="also load this version of kube-proxy: continuity.proxy-upgraded changes to it",
+    )
+    parser.add_argument(
+        "--cilium-agent",
+        metavar="vX.Y.Z",
+        help="also load this version of Cilium's agent: continuity.network-agent-upgraded changes to it",
     )
     parser.add_argument("--keep", action="store_true", help="keep the cluster; reuse a kept one")
     parser.add_argument("--fresh", action="store_true", help="rebuild cached artifacts")
@@ -123,6 +129,10 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
     needs.check(lane.name, lane.needs, way.name)
     if options.kube_proxy and way.name == "hermetic":
         golang.kube_proxy(options.kube_proxy)  # an unknown version is refused before anything is built
+    if options.cilium_agent and not lane.has_cilium:
+        raise SetupError(f"The lane '{lane.name}' has no Cilium.", "--cilium-agent is for lanes with Cilium.")
+    for version in (lane.cilium_version, options.cilium_agent or lane.cilium_version):
+        golang.cilium_module(version)  # likewise, on both paths
     journal.line(
         f"lane {lane.name} ({lane.description}), Kubernetes {lane.kubernetes}, {way.name} path, "
         f"{cores()} cores; logs in {where.logs}"
@@ -145,6 +155,10 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
         if options.kube_proxy:
             there = replace(there, kube_proxy_image=way.kube_proxy(options.kube_proxy))
             way.load(there, there.kube_proxy_image)
+            there.save(where)
+        if options.cilium_agent:
+            there = replace(there, network_agent_image=way.cilium_agent(options.cilium_agent))
+            way.load(there, there.network_agent_image)
             there.save(where)
         code = 0 if options.up else _suite(there, lane, more, journal, from_wheel=options.wheel)
         done = True

@@ -14,7 +14,7 @@ import yaml
 
 from ci import emulation
 from ci.needs import REGISTRY, Component, Requirement
-from ci.places import CI, ROOT
+from ci.places import CI, ROOT, versions
 from ci.step import SetupError
 from esipp.app.selection import select
 from esipp.base import strict
@@ -46,7 +46,7 @@ def _check(part: str) -> str:
 
 def _version(text: str) -> str:
     if not re.fullmatch(r"v\d+\.\d+\.\d+", text):
-        raise ValueError(f"'{text}' is not a Kubernetes version like v1.36.3")
+        raise ValueError(f"'{text}' is not a version like v1.36.3")
     return text
 
 
@@ -93,6 +93,7 @@ class Lane:
         network: ``built-in`` is kind's own add-on, or on the hermetic path `network_addon.py`; ``calico`` is
             ``published`` (`ci/published.py`).
         service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``.
+        cilium: the version of Cilium; default: that of `ci/versions.toml`.
         cilium_values: values of its chart, in addition to those of all lanes (`ci/cilium-values.yaml`).
         needs: requirements that not every machine meets, with reasons: kernel modules, or a ``registry`` for published
             images that the hermetic path cannot build.
@@ -116,6 +117,7 @@ class Lane:
     moves: Annotated[int, _above_zero] | None = None
     network: Literal["built-in", "cilium", "calico"] = "built-in"
     service_proxy: Literal["kube-proxy", "cilium"] = "kube-proxy"
+    cilium: Annotated[str, _version] | None = None
     cilium_values: Mapping[str, Any] = field(default_factory=dict)
     needs: Mapping[Requirement, Text] = field(default_factory=dict)
     published: tuple[Component, ...] = ()
@@ -136,8 +138,9 @@ class Lane:
                 f"the network '{self.network}' with the service proxy '{self.service_proxy}' is not supported; "
                 "use cilium for both, or for neither"
             )
-        if self.cilium_values and not self.has_cilium:
-            raise ValueError("it has 'cilium_values', but no Cilium")
+        for key in ("cilium", "cilium_values"):
+            if getattr(self, key) and not self.has_cilium:
+                raise ValueError(f"it has '{key}', but no Cilium")
         if self.published and REGISTRY not in self.needs:
             raise ValueError(f"it uses '{self.published[0]}' as published, but does not need a registry")
         networking = (yaml.safe_load(self.kind_config.read_text()) or {}).get("networking") or {}
@@ -165,6 +168,11 @@ class Lane:
         return sum(node.get("role") == "control-plane" for node in nodes)
 
     @property
+    def cilium_version(self) -> str:
+        """The version of Cilium, if the lane uses it."""
+        return self.cilium or str(versions()["cilium"]["default"])
+
+    @property
     def balancer_options(self) -> list[str]:
         """The options of the reference load balancer."""
         own = emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]
@@ -175,13 +183,14 @@ _CONVERTER = strict.converter()
 _CONVERTER.register_structure_hook(Path, _kind_config)
 
 
-def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
+def load(name: str, kubernetes: str | None = None, lanes: Path = LANES, cilium: str | None = None) -> Lane:
     """Read and check a lane.
 
     Args:
         name: its name.
         kubernetes: another version of Kubernetes than its own.
         lanes: the folder of all lanes.
+        cilium: another version of Cilium than its own.
 
     Raises:
         SetupError: the lane or one that it extends does not exist, is invalid, or extends itself.
@@ -189,6 +198,8 @@ def load(name: str, kubernetes: str | None = None, lanes: Path = LANES) -> Lane:
     keys = _merged(name, lanes)
     if kubernetes:
         keys["kubernetes"] = kubernetes
+    if cilium:
+        keys["cilium"] = cilium
     try:
         if keys.setdefault("name", name) != name:
             raise strict.FormError("name", f"must match the file's, '{name}'")

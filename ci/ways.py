@@ -59,6 +59,9 @@ class Way(Protocol):
     def kube_proxy(self, version: str) -> str:
         """Make or pull an image of kube-proxy of a version, and return its name."""
 
+    def cilium_agent(self, version: str) -> str:
+        """Make or pull an image of Cilium's agent of a version, and return its name."""
+
     def tidy(self, *images: str) -> None:
         """Limit the cached images, except those in use."""
 
@@ -83,7 +86,7 @@ class Hermetic:
     def expected_image(self, lane: Lane) -> str:
         """Name the node image by what it is built from."""
         image = Builder(lane.kubernetes, Store(self.places), self.engine, self.journal).node_image
-        return hermetic_cilium.node_image(image) if lane.has_cilium else image
+        return hermetic_cilium.node_image(image, lane.cilium_version) if lane.has_cilium else image
 
     def clear(self) -> None:
         """Stop a leftover engine with its namespace, mounts and containers; remove incomplete builds."""
@@ -114,8 +117,9 @@ class Hermetic:
             base_image.make_api_balancer(base, self.engine, self.journal)
         node_image, chart = built.node_image, None
         if lane.has_cilium:
-            node_image = hermetic_cilium.make(node_image, builder.store, self.engine, self.journal)
-            chart = hermetic_cilium.chart(builder.store, self.journal)
+            version = lane.cilium_version
+            node_image = hermetic_cilium.make(node_image, version, builder.store, self.engine, self.journal)
+            chart = hermetic_cilium.chart(version, builder.store, self.journal)
         for program in (built.kind, built.kubectl):
             link = self.engine.bin / program.name
             link.unlink(missing_ok=True)
@@ -132,16 +136,18 @@ class Hermetic:
         return base_image.make(base_image.BALANCER, Store(self.places), self.engine, self.journal)
 
     def load(self, there: ClusterAccess, image: str) -> None:
-        """Send every node the layers that come on top of the base image."""
+        """Send every node the layers that not all of them have."""
         with self.journal.step(f"load {name_of(image)} into the nodes") as step:
             self.places.tmp.mkdir(parents=True, exist_ok=True)
             saved, sent = self.places.tmp / "echo.tar", self.places.tmp / "echo-thin.tar"
             self.engine.docker(step, "save", "--output", saved, image)
-            layers = "{{range .RootFS.Layers}}{{.}} {{end}}"
-            base = self.engine.ask("image", "inspect", "--format", layers, self.echo_base(there.kubernetes))
-            thin(saved, base, image, sent)
-            importing = ["ctr", "--namespace=k8s.io", "images", "import", "--digests", "--snapshotter=overlayfs", "-"]
-            for node in (there.ask("kind", "get", "nodes", "--name", CLUSTER) or "").split():
+            ctr = ["ctr", "--namespace=k8s.io"]
+            nodes = (there.ask("kind", "get", "nodes", "--name", CLUSTER) or "").split()
+            has = [set(self.engine.ask("exec", node, *ctr, "content", "ls", "--quiet")) for node in nodes]
+            present = sorted(set.intersection(*has)) if has else []
+            thin(saved, present, image, sent)
+            importing = [*ctr, "images", "import", "--digests", "--snapshotter=overlayfs", "-"]
+            for node in nodes:
                 with sent.open("rb") as archive:
                     self.engine.docker(step, "exec", "--interactive", node, *importing, stdin=archive)
             saved.unlink()
@@ -149,6 +155,10 @@ class Hermetic:
     def kube_proxy(self, version: str) -> str:
         """Build it from its Go module; the engine must run."""
         return Builder(version, Store(self.places), self.engine, self.journal).kube_proxy()
+
+    def cilium_agent(self, version: str) -> str:
+        """Build it from its Go module; the engine must run."""
+        return hermetic_cilium.agent(version, Store(self.places), self.engine, self.journal)
 
     def tidy(self, *images: str) -> None:
         """Keep only the newest images of this project."""
@@ -217,7 +227,7 @@ class Official:
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = ClusterAccess(self.name, lane.name, version, image)
-        chart = fetch_chart(self.bin, self.journal) if lane.has_cilium else None
+        chart = fetch_chart(self.bin, lane.cilium_version, self.journal) if lane.has_cilium else None
         return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None, cilium=chart)
 
     def load(self, there: ClusterAccess, image: str) -> None:
@@ -226,7 +236,13 @@ class Official:
 
     def kube_proxy(self, version: str) -> str:
         """Pull it."""
-        image = f"{KUBE_PROXY}:{version}"
+        return self._pull(f"{KUBE_PROXY}:{version}")
+
+    def cilium_agent(self, version: str) -> str:
+        """Pull it."""
+        return self._pull(hermetic_cilium.names(version)[0])
+
+    def _pull(self, image: str) -> str:
         with self.journal.step(f"pull {image}") as step:
             step.run(["docker", "pull", image])
         return image

@@ -70,6 +70,10 @@ SYNC_PERIOD = docs(
     "Virtual IPs and Service Proxies: minSyncPeriod",
 )
 HA_TOPOLOGY = docs("setup/production-environment/tools/kubeadm/ha-topology/", "Options for Highly Available Topology")
+CILIUM_UPGRADE = Reference(
+    "Cilium: upgrade guide, version specific notes",
+    "https://docs.cilium.io/en/v1.19/operations/upgrade/#version-specific-notes",
+)
 VERSION_SKEW = Reference(
     "Kubernetes version skew policy: kube-proxy", "https://kubernetes.io/releases/version-skew-policy/#kube-proxy"
 )

@@ -28,6 +28,12 @@ class Build:
     tags: str = ""
     defines: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  # paths in the module, kept under files/
+    apart: bool = False  # each version is a kind of artifact: lanes take turns with several
+
+    @property
+    def kind(self) -> str:
+        """The kind of artifact, of which the cache keeps the newest ones."""
+        return f"{self.name}-{self.version}" if self.apart else self.name
 
     @property
     def key(self) -> str:
@@ -36,7 +42,7 @@ class Build:
 
     def get(self, store: Store, journal: Journal) -> Path:
         """Return the folder with the programs, building them if need be."""
-        return store.get(self.name, self.key, lambda out: self._build(out, journal))
+        return store.get(self.kind, self.key, lambda out: self._build(out, journal))
 
     def _build(self, out: Path, journal: Journal) -> None:
         go = find_go()
@@ -79,7 +85,7 @@ class Build:
         if not found or found[1] != self.version:
             raise SetupError(
                 f"ci/versions.toml requires {self.module} {self.version}, but its go.mod {found and found[1]}.",
-                f"cd ci/hermetic/modules/{self.name} && go get {self.module}@{self.version} && go mod tidy",
+                f"cd {self.folder.relative_to(CI.parent)} && go get {self.module}@{self.version} && go mod tidy",
             )
 
 
@@ -98,8 +104,31 @@ def find_go() -> str:
 
 
 def kubernetes_versions() -> list[str]:
-    """List the versions that have a module folder."""
-    return sorted(path.name for path in (MODULES / "kubernetes").iterdir() if path.is_dir())
+    """List the versions of Kubernetes that have a module folder."""
+    return _versions_of("kubernetes")
+
+
+def cilium_versions() -> list[str]:
+    """List the versions of Cilium that have a module folder."""
+    return _versions_of("cilium")
+
+
+def _versions_of(name: str) -> list[str]:
+    return sorted(path.name for path in (MODULES / name).iterdir() if path.is_dir())
+
+
+def _folder_of(name: str, version: str) -> Path:
+    """The module folder of a version.
+
+    Raises:
+        SetupError: there is none.
+    """
+    if version not in _versions_of(name):
+        raise SetupError(
+            f"{name.capitalize()} {version} has no Go module in ci/hermetic/modules/{name}/.",
+            f"available: {', '.join(_versions_of(name))}",
+        )
+    return MODULES / name / version
 
 
 def kubernetes(version: str) -> Build:
@@ -116,12 +145,7 @@ def kube_proxy(version: str) -> Build:
 
 def _of_kubernetes(name: str, version: str, programs: Sequence[str]) -> Build:
     """Programs of Kubernetes; the version is linked in, as its own build does."""
-    folder = MODULES / "kubernetes" / version
-    if not folder.is_dir():
-        raise SetupError(
-            f"Kubernetes {version} has no Go module in ci/hermetic/modules/kubernetes/.",
-            f"available: {', '.join(kubernetes_versions())}",
-        )
+    folder = _folder_of("kubernetes", version)
     major, minor, _ = version.removeprefix("v").split(".")
     facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -165,14 +189,23 @@ def metallb() -> Build:
     return _pinned("metallb", module, programs, files=("config/manifests/metallb-native.yaml",))
 
 
-def cilium() -> Build:
+def cilium_module(version: str) -> Path:
+    """The folder of the Go module that pins a version of Cilium.
+
+    Raises:
+        SetupError: there is none.
+    """
+    return _folder_of("cilium", version)
+
+
+def cilium(version: str) -> Build:
     """Cilium's programs, its BPF sources, scripts and chart.
 
-    Cilium's go.mod replaces three modules by forks that module proxies lack. Only a main module's replacements apply,
-    so this project's module, which has none, builds it with the original modules.
+    Cilium's go.mod replaces modules by forks, most of which module proxies lack. Only a main module's replacements
+    apply, so this project's modules build it with the original ones, except for a replacement that their go.mod names.
     """
-    module, pinned = "github.com/cilium/cilium", versions()["cilium"]
-    label = f"{pinned['version'].removeprefix('v')} {pinned['commit']}"  # as its own build does
+    module, folder = "github.com/cilium/cilium", cilium_module(version)
+    label = f"{version.removeprefix('v')} {versions()['cilium']['commits'][version]}"  # as its own build does
     programs = {
         "cilium-agent": f"{module}/daemon",
         "cilium-operator-generic": f"{module}/operator",
@@ -183,7 +216,8 @@ def cilium() -> Build:
     files = ("install/kubernetes/cilium", "bpf", "images/cilium/init-container.sh",
              "plugins/cilium-cni/install-plugin.sh", "plugins/cilium-cni/cni-uninstall.sh")  # fmt: skip
     defines = (f"'{module}/pkg/version.ciliumVersion={label}'",)
-    return _pinned("cilium", module, programs, tags="osusergo,ipam_provider_operator", defines=defines, files=files)
+    tags = "osusergo,ipam_provider_operator"
+    return Build("cilium", folder, module, version, programs, tags, defines, files, apart=True)
 
 
 def helm() -> Build:

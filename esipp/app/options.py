@@ -139,6 +139,13 @@ def add_run_options(group: Any) -> None:
         "node by node for a while (default: $ESIPP_KUBE_PROXY_IMAGE)",
     )
     add(
+        "--network-agent-image",
+        default=os.environ.get("ESIPP_NETWORK_AGENT_IMAGE", ""),
+        metavar="REFERENCE",
+        help="with --allow-disruptive, on clusters with Cilium: another image of its agent, of this minor version or "
+        "one beside it, which replaces it on all nodes for a while (default: $ESIPP_NETWORK_AGENT_IMAGE)",
+    )
+    add(
         "--long",
         action="store_true",
         help="also run checks that take long: connections that are idle for 16 min, and a Service with 50 endpoints",
@@ -294,6 +301,7 @@ def settings_of(options: Any) -> Settings:
         allow_disruptive=options.allow_disruptive or PROFILES[options.profile].disruptive,
         long=options.long,
         kube_proxy_image=options.kube_proxy_image,
+        network_agent_image=options.network_agent_image,
         time_budget=options.time_budget,
         keep=options.keep,
         pause_on_failure=options.pause_on_failure,

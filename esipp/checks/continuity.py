@@ -29,6 +29,7 @@ class Phase(StrEnum):
     KUBE_PROXY = "kube-proxy"
     PROXY_UPGRADED = "proxy-upgraded"
     PROXY_MODE = "proxy-mode"
+    NETWORK_AGENT_UPGRADED = "network-agent-upgraded"
     SPEAKER = "speaker"
     SPEAKER_MOVES = "speaker-moves"
     NETWORK_AGENT = "network-agent"
@@ -65,8 +66,8 @@ class Event:
             client's neighbour table shows the move; else ``MOVES_WITHIN``.
         lasts: seconds for which it stays in effect, where nothing tells when it has shown its effect.
         node: the role of the node that it happens to; the node that announces the VIP for ``speaker``, every
-            control plane node for ``api-server`` and ``api-servers-in-turn``, and all nodes for ``proxy-mode`` and
-            ``proxy-upgraded``.
+            control plane node for ``api-server`` and ``api-servers-in-turn``, and all nodes for what replaces the
+            agents of all nodes.
         moves: the endpoint node's pod is deleted and replaced meanwhile.
         refuses: that node takes no new connections for a while, without a word.
         cuts: what is open through that node breaks.
@@ -74,6 +75,8 @@ class Event:
         joins: another node joins, and is taken away in the end; whatever comes to it is dialled there, too.
         rewrites: all nodes, one after the other, remove their rules for Services and write others. Whoever opens a
             connection meanwhile may lose it, but no way may be lost for longer than a service proxy may need to follow.
+        restarts_data_plane: the same by agents that are also the data plane, and that take as long as they need to
+            start. Their health checks are closed until then, which nothing limits.
     """
 
     phase: Phase
@@ -95,6 +98,7 @@ class Event:
     forgets: bool = False
     joins: bool = False
     rewrites: bool = False
+    restarts_data_plane: bool = False
 
     @property
     def name(self) -> str:
@@ -116,6 +120,11 @@ class Event:
     def loses(self) -> str:
         """Return what happens to a node through which connections break, as text."""
         return "taken away" if self.joins else "cut off"
+
+    @property
+    def may_lose_new(self) -> bool:
+        """Return whether a connection that is opened meanwhile may be lost at a node."""
+        return self.rewrites or self.restarts_data_plane
 
     @property
     def takes_endpoints(self) -> bool:

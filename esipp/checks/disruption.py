@@ -81,6 +81,9 @@ class Disruption(StrEnum):
     PROXY_UPGRADED = "proxy-upgraded"
     """kube-proxy of all nodes, one after the other, gets another image: its DaemonSet is edited, which replaces its
     pods. In the end it gets back the image that it had."""
+    NETWORK_AGENT_UPGRADED = "network-agent-upgraded"
+    """Cilium's agent of all nodes gets another image in the same way, and in the end the one that it had. Its DaemonSet
+    replaces two pods at a time by default."""
     ADDRESS_ADDED = "address-added"
     """A node's main interface has another address of each family, in the network of the first one. The Node object does
     not name it."""
@@ -112,12 +115,18 @@ FEATURES = {
     Disruption.PROXY_MODE: ("kube-proxy.pods", "kube-proxy.other-mode", "rights.kube-proxy"),
     Disruption.PROXY_SLOW: ("kube-proxy.pods", "kube-proxy.other-period", "rights.kube-proxy"),
     Disruption.PROXY_UPGRADED: ("kube-proxy.pods", "kube-proxy.other-image", "rights.kube-proxy"),
+    Disruption.NETWORK_AGENT_UPGRADED: ("network-agent.other-image", "rights.network-agent"),
     Disruption.BALANCER_CUT_OFF: ("control-plane.reachable",),
     Disruption.ADDRESS_ADDED: ("nodes.shell",),
 }
 
-ROLLOUTS = (Disruption.PROXY_MODE, Disruption.PROXY_SLOW, Disruption.PROXY_UPGRADED)
-"""Disruptions that replace kube-proxy on all nodes."""
+ROLLOUTS = (
+    Disruption.PROXY_MODE,
+    Disruption.PROXY_SLOW,
+    Disruption.PROXY_UPGRADED,
+    Disruption.NETWORK_AGENT_UPGRADED,
+)
+"""Disruptions that replace the agents of all nodes, by their DaemonSet."""
 
 CLUSTER_WIDE = frozenset(
     {

@@ -230,7 +230,7 @@ def _control(control: Control) -> str:
 
 def _known(known: KnownDifference) -> str:
     when = " and ".join(f"{name} is {value}" for name, value in known.when)
-    when += f", {known.limit}" if known.before else ""
+    when += f", {known.limit}" if known.limit else ""
     covered = known.connections
     named = f"the address in the fact {covered.names}"
     proven = {Proof.OWN_NODE: "an address of the client's own node", Proof.FACT: named}

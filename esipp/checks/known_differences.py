@@ -79,6 +79,7 @@ class KnownDifference:
         reason: why the data plane differs.
         references: the documents that it rests on.
         before: limits it to older versions (``1.34`` of Kubernetes, ``cilium.version 1.19``).
+        since: limits it to this version and later ones, likewise.
         nature: whether it is allowed, a defect or a finding.
         by_chance: whether a run may miss it although it holds.
         evidence: the required evidence, in a sentence.
@@ -90,6 +91,7 @@ class KnownDifference:
     reason: str
     references: tuple[Reference, ...]
     before: str = ""
+    since: str = ""
     nature: Nature = Nature.ALLOWED
     by_chance: bool = False
     evidence: str = ""
@@ -115,13 +117,16 @@ class KnownDifference:
     def where(self) -> str:
         """Return the clusters on which it holds, in words."""
         facts = ", ".join(f"{name} {value}" for name, value in self.when) or "any"
-        return facts + (f", {self.limit}" if self.before else "")
+        return facts + (f", {self.limit}" if self.limit else "")
 
     @property
     def limit(self) -> str:
         """Return the versions on which it holds, in words; empty for all."""
-        fact, _, version = self.before.rpartition(" ")
-        return f"{fact or 'Kubernetes'} before {version}" if self.before else ""
+        words = []
+        for preposition, limit in (("from", self.since), ("before", self.before)):
+            fact, _, version = limit.rpartition(" ")
+            words += [f"{fact or 'Kubernetes'} {preposition} {version}"] if limit else []
+        return ", ".join(words)
 
     def accepting(self, accept: frozenset[AddressClass]) -> "KnownDifference":
         """Return the same difference for connections with these address classes."""
@@ -129,8 +134,9 @@ class KnownDifference:
 
     def holds(self, facts: Mapping[str, str]) -> bool:
         """Return whether it holds on a cluster with these facts."""
-        fact, _, version = self.before.rpartition(" ")
-        if self.before and not _version(facts.get(fact or "kubernetes", "")) < _version(version):
+        if self.before and not _is_older(facts, self.before):
+            return False
+        if self.since and _is_older(facts, self.since):
             return False
         return all(facts.get(name) == value for name, value in self.when)
 
@@ -140,6 +146,12 @@ REHASHED = "rehashed"
 
 PROXIED = "not the client"
 """Evidence: backends behind the cluster's own load balancer see an address other than the client's."""
+
+
+def _is_older(facts: Mapping[str, str], limit: str) -> bool:
+    """Return whether a cluster's version is older than a limit, such as ``cilium.version 1.19``."""
+    fact, _, version = limit.rpartition(" ")
+    return _version(facts.get(fact or "kubernetes", "")) < _version(version)
 
 
 def _version(text: str) -> tuple[int, ...]:

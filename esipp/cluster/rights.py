@@ -51,6 +51,7 @@ OF_FEATURES: Mapping[str, tuple[Right, ...]] = {
         *rights("patch", "configmaps", "", SYSTEM, "kube-proxy"),
         *rights("get patch", "daemonsets", "apps", SYSTEM, "kube-proxy"),
     ),
+    "rights.network-agent": rights("get patch", "daemonsets", "apps", SYSTEM, "cilium"),
 }
 """Rights for features. Without them, only the checks that need the feature are unsupported."""
 

@@ -34,6 +34,7 @@ class Agents:
 
 
 KUBE_PROXIES = Agents("kube-proxy", "/api/v1/namespaces/kube-system/pods", {"k8s-app=kube-proxy": "kube-proxy"})
+CILIUMS = Agents("Cilium's agent", "/api/v1/namespaces/kube-system/pods", {"k8s-app=cilium": "cilium-agent"})
 METALLB, METALLB_CHART = "app=metallb,component=", "app.kubernetes.io/name=metallb,app.kubernetes.io/component="
 SPEAKERS = Agents(
     "the load balancer's speaker",
@@ -48,14 +49,14 @@ NETWORK_AGENTS = Agents(
         "app=esipp-network": "esipp-network",
         "app=flannel": "flanneld",
         "app=antrea,component=antrea-agent": "antrea-agent",
-        "k8s-app=cilium": "cilium-agent",
+        **CILIUMS.processes,
         **dict.fromkeys(("app=ovnkube-node", "k8s-app=aws-node", "k8s-app=calico-node"), ""),
     },
 )
 AGENTS = {
-    Disruption.KUBE_PROXY: KUBE_PROXIES,
-    Disruption.PROXY_STOPPED: KUBE_PROXIES,
-    Disruption.PROXY_SICK: KUBE_PROXIES,
+    **dict.fromkeys((Disruption.KUBE_PROXY, Disruption.PROXY_STOPPED, Disruption.PROXY_SICK), KUBE_PROXIES),
+    **dict.fromkeys((Disruption.PROXY_MODE, Disruption.PROXY_SLOW, Disruption.PROXY_UPGRADED), KUBE_PROXIES),
+    Disruption.NETWORK_AGENT_UPGRADED: CILIUMS,
     Disruption.SPEAKER: SPEAKERS,
     Disruption.SPEAKER_STOPPED: SPEAKERS,
     Disruption.CONTROLLER_STOPPED: Agents(

@@ -9,7 +9,7 @@ from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.disruption import ALL_NODES, Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import is_alive, remove_namespace
-from esipp.disruption import kube_proxy, marks, shell
+from esipp.disruption import daemon_sets, marks, shell
 from esipp.disruption.rollback import Undo
 from esipp.disruption.rollouts import wait_until_replaced
 from esipp.disruption.services import wait_for_control_plane, wait_for_node
@@ -58,8 +58,8 @@ class _Cleanup:
         self.cluster, self.run, self.force, self.dry_run = cluster, run, force, dry_run
         self._say, self._said = say, False
         self._busy: set[str] | None = None
-        self._rolling = False
-        """Whether kube-proxy is being replaced."""
+        self._rolling: set[Disruption] = set()
+        """Whose agents are being replaced."""
 
     def perform(self) -> None:
         """Clean up everything, in the order in which it is possible."""
@@ -90,8 +90,8 @@ class _Cleanup:
             wait_for_control_plane(self.cluster)
         for node in sorted(node for node, what in woken if what in WITHOUT_KUBELET):
             wait_for_node(self.cluster, node)
-        if self._rolling:
-            wait_until_replaced(self.cluster)
+        for what in sorted(self._rolling):
+            wait_until_replaced(self.cluster, what)
 
     def _tell(self, line: str) -> None:
         self._said = True
@@ -130,12 +130,12 @@ class _Cleanup:
         return woken
 
     def _unmark(self) -> None:
-        """Undo changes to Node objects, and to kube-proxy's."""
+        """Undo changes to Node objects, and to those of agents."""
         left = [Undo(each.mark.value, each.node, each.owner) for each in marks.left_behind(self.cluster)]
-        left += [Undo(each.what.value, ALL_NODES, each.owner) for each in kube_proxy.left_behind(self.cluster)]
+        left += [Undo(each.what.value, ALL_NODES, each.owner) for each in daemon_sets.left_behind(self.cluster)]
         for undo in left:
-            if not self._is_spared(undo.owner) and self._undo(undo) and undo.what in set(kube_proxy.UNDOING):
-                self._rolling = True
+            if not self._is_spared(undo.owner) and self._undo(undo) and undo.of_agents:
+                self._rolling.add(Disruption(undo.what))
 
     def _undo(self, undo: Undo) -> bool:
         """Undo a disruption, and return whether there was one."""

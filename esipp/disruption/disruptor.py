@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Protocol, TypeVar
 
 from esipp.base.errors import HarnessError
@@ -25,7 +25,7 @@ from esipp.disruption.joining import Addresses, NodeJoined, nothing
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, undo_all
-from esipp.disruption.rollouts import ProxyMode, ProxySlow, ProxyUpgraded
+from esipp.disruption.rollouts import ProxyMode, ProxySlow, Upgraded
 from esipp.disruption.services import (
     AgentDisturbed,
     ApiServerAway,
@@ -68,7 +68,7 @@ class Disruptor:
             other threads do not use it.
         log: the watchdog's log file, if it ever does anything.
         say: called when a disruption begins and when it is undone.
-        kube_proxy_image: the image for ``proxy-upgraded``.
+        images: the other images, for ``proxy-upgraded`` and ``network-agent-upgraded``.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Disruptor:
         guard: Guard = nullcontext,
         log: Path | None = None,
         say: Callable[[str], object] = str,
-        kube_proxy_image: str = "",
+        images: Mapping[Disruption, str] = MappingProxyType({}),
     ) -> None:
         self._cluster, self._findings, self._run = cluster, findings, run_id
         self._stop, self._guard, self._say = stop, guard, say
-        self._kube_proxy_image = kube_proxy_image
+        self._images = images
         self._watchdog = WatchdogClient(cluster.context, cluster.kubeconfig, log, cluster.as_user)
 
     def __enter__(self) -> "Disruptor":
@@ -206,8 +206,8 @@ class Disruptor:
                 return ProxyMode(cluster, by)
             case Disruption.PROXY_SLOW:
                 return ProxySlow(cluster, by)
-            case Disruption.PROXY_UPGRADED:
-                return ProxyUpgraded(cluster, by, self._kube_proxy_image)
+            case Disruption.PROXY_UPGRADED | Disruption.NETWORK_AGENT_UPGRADED:
+                return Upgraded(cluster, by, what, self._images.get(what, ""))
             case Disruption.TAINT:
                 return Taint(cluster, node, by)
             case Disruption.CONNTRACK_DELETED:

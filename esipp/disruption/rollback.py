@@ -8,7 +8,7 @@ from esipp.base.errors import EsippError
 from esipp.base.waiting import Budget, Convergence, Reading, converge
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import Cluster
-from esipp.disruption import kube_proxy, marks, shell
+from esipp.disruption import daemon_sets, kube_proxy, marks, shell
 from esipp.disruption.marks import Mark
 from esipp.probing import new_node
 
@@ -24,8 +24,8 @@ class Undo:
 
     Args:
         what: the value of a ``Mark`` for a change to a Node object, or of a ``Disruption`` on the node itself or of
-            kube-proxy; ``container`` for that of a node that joined.
-        node: name of the node; ``all`` for kube-proxy.
+            the agents of all nodes; ``container`` for that of a node that joined.
+        node: name of the node; ``all`` for agents.
         owner: ``host/pid`` of the run.
         way: the command that runs commands on the node; empty for a rollback through the API.
     """
@@ -47,8 +47,8 @@ class Undo:
     @property
     def done(self) -> str:
         """The message about the performed rollback."""
-        if self._of_kube_proxy:
-            return kube_proxy.UNDOING[Disruption(self.what)]
+        if self.of_agents:
+            return daemon_sets.UNDOING[Disruption(self.what)]
         if self.what == CONTAINER:
             return f"removed container {self.node}"
         commands = shell.SERVICES[Disruption(self.what)].done if self.way else marks.UNDOING[Mark(self.what)]
@@ -57,11 +57,12 @@ class Undo:
     @property
     def where(self) -> str:
         """Where it is, as text."""
-        return "all nodes" if self._of_kube_proxy else f"node {self.node}"
+        return "all nodes" if self.of_agents else f"node {self.node}"
 
     @property
-    def _of_kube_proxy(self) -> bool:
-        return self.what in set(kube_proxy.UNDOING)
+    def of_agents(self) -> bool:
+        """Whether it is about the agents of all nodes, which their DaemonSet replaces."""
+        return self.what in set(daemon_sets.UNDOING)
 
     def perform(self, cluster: Cluster) -> bool:
         """Perform the rollback, and return whether there was anything to undo.
@@ -71,8 +72,11 @@ class Undo:
         """
         if self.way:
             return shell.go_on(self.way, Disruption(self.what), self.owner)
-        if self._of_kube_proxy:
-            return kube_proxy.undo(cluster, self.owner)
+        if self.of_agents:
+            agents = daemon_sets.DAEMON_SETS[Disruption(self.what)]
+            if agents is daemon_sets.KUBE_PROXY:
+                return kube_proxy.undo(cluster, self.owner)
+            return daemon_sets.undo(cluster, agents, self.owner)
         if self.what == CONTAINER:
             return new_node.remove(self.node, self.owner)
         return marks.undo(cluster, self.node, Mark(self.what), self.owner)

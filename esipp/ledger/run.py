@@ -6,7 +6,7 @@ import secrets
 import shlex
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.implementation import Pairs, as_json
 from esipp.base.redaction import KNOWN, learn_cloud, redact
 from esipp.checks.check import Binding, Check, Feature
+from esipp.checks.disruption import Disruption
 from esipp.checks.exclusions import Exclusions, as_words
 from esipp.checks.observation import Verdict
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
@@ -49,7 +50,8 @@ class Settings:
     judged window, ``moves`` how often each load balancer has to follow a pod up, and as often down; ``seed`` chooses
     which. ``fail_on`` says whose failures bind, ``accept_known_defects`` that known defects end with exit code 0;
     ``require`` are features without which the cluster is refused (required_features.py). ``allow_disruptive``
-    allows what others on the cluster would notice; ``kube_proxy_image`` is another image of kube-proxy for that.
+    allows what others on the cluster would notice; ``kube_proxy_image`` is another image of kube-proxy for that, and
+    ``network_agent_image`` one of Cilium's agent.
     ``long`` asks what takes long; ``redact_cloud_ids`` puts pseudonyms for what names a cloud's account.
     ``implementation`` is what the user says was tested. ``sample_nodes`` is how many nodes carry an agent, at most
     (sampling.py). ``source_ranges`` is who may use the VIPs (``source_ranges.decide``). ``provider`` is the load
@@ -98,6 +100,15 @@ class Settings:
     request_timeout: float = REQUEST_TIMEOUT
     baseline: Path | None = None
     kube_proxy_image: str = ""
+    network_agent_image: str = ""
+
+    @property
+    def images(self) -> Mapping[Disruption, str]:
+        """The other images of agents, each for a disruption; empty ones are not named."""
+        return {
+            Disruption.PROXY_UPGRADED: self.kube_proxy_image,
+            Disruption.NETWORK_AGENT_UPGRADED: self.network_agent_image,
+        }
 
     @property
     def repeat(self) -> str:
@@ -110,8 +121,12 @@ class Settings:
         usual = {"--kubeconfig": None, "--outside": "auto", "--samples": str(DEFAULT_SAMPLES)}
         usual["--moves"] = str(DEFAULT_MOVES)
         values["--image"], usual["--image"] = self.image, os.environ.get("ESIPP_IMAGE", "")
-        name = "--kube-proxy-image"
-        values[name], usual[name] = self.kube_proxy_image, os.environ.get("ESIPP_KUBE_PROXY_IMAGE", "")
+        for name, image in (
+            ("--kube-proxy-image", self.kube_proxy_image),
+            ("--network-agent-image", self.network_agent_image),
+        ):
+            variable = f"ESIPP{name.removeprefix('-').replace('-', '_').upper()}"
+            values[name], usual[name] = image, os.environ.get(variable, "")
         values["--fail-on"], usual["--fail-on"] = self.fail_on.value, Binding.EXTENDED.value
         words = [f"{name} {shlex.quote(str(value))}" for name, value in values.items() if value != usual[name]]
         words += [f"--as {shlex.quote(self.as_user)}"] if self.as_user else []

@@ -196,7 +196,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
         features[name] = Feature(on, f"{option} was given" if on else f"only with {option}", ours=True)
     ways = proven(raw)
     kernels = {item["metadata"]["name"]: item["status"]["nodeInfo"].get("kernelVersion", "") for item in raw}
-    features |= disruption_features(cluster, kernels, ways, settings.kube_proxy_image)
+    features |= disruption_features(cluster, kernels, ways, settings.images)
     everywhere = facts["node-port-addresses"] == "all"
     features["node-ports.all-addresses"] = Feature(
         everywhere, f"node-port-addresses: {facts['node-port-addresses']} ({decided['node-port-addresses']})"

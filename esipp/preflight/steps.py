@@ -22,7 +22,7 @@ from esipp.checks.versions import check_age, read_version
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import NEWEST
 from esipp.cluster.rights import PAGE, lacking, needed
-from esipp.disruption import kube_proxy
+from esipp.disruption import daemon_sets, kube_proxy
 from esipp.disruption.agents import agent_pods, api_servers, pods_feature
 from esipp.disruption.marks import CORDONED_BY
 from esipp.judging.topology import Node, cast_roles, is_ready, read_node
@@ -312,14 +312,14 @@ def dns_feature(cluster: Cluster) -> Feature:
 
 
 def disruption_features(
-    cluster: Cluster, nodes: Mapping[str, str], reached: Collection[str], kube_proxy_image: str = ""
+    cluster: Cluster, nodes: Mapping[str, str], reached: Collection[str], images: Mapping[Disruption, str]
 ) -> dict[str, Feature]:
     """The features of ``Disruption``, except ``disruptive`` itself.
 
     Args:
         cluster: the cluster.
         nodes: all nodes of the cluster, each with its kernel version.
-        kube_proxy_image: another image of kube-proxy; empty if none is named.
+        images: the other images that are named, of kube-proxy and of Cilium's agent (``Settings.images``).
         reached: nodes that are proven to be containers on this machine (``node_containers.proven``).
     """
     lost = sorted(set(nodes) - set(reached))
@@ -335,7 +335,10 @@ def disruption_features(
         ),
     }
     found |= _control_plane(cluster, reached)
-    return found | kube_proxy.features(cluster, nodes, kube_proxy_image)
+    found |= kube_proxy.features(cluster, nodes, images.get(Disruption.PROXY_UPGRADED, ""))
+    cilium = daemon_sets.listed(cluster, daemon_sets.CILIUM)
+    other = images.get(Disruption.NETWORK_AGENT_UPGRADED, "")
+    return found | daemon_sets.other_image(cilium, daemon_sets.CILIUM, other)
 
 
 def _controller(cluster: Cluster, reached: Collection[str]) -> Feature:

@@ -150,7 +150,7 @@ class Context:
         run = self.run
         return Disruptor(
             self.cluster, self.findings, run.id, stop, undisturbed, run.folder / "watchdog.txt", run.say,
-            run.settings.kube_proxy_image,
+            run.settings.images,
         )  # fmt: skip
 
     def observe(self, scenario: Scenario) -> Any:

@@ -45,12 +45,14 @@ def may_move(event: Event, way: Way) -> bool:
 
 def about_losses(event: Event, way: Way) -> What:
     """Return which claim about losses holds."""
-    if event.rewrites:
+    without_node = way.local and way.by != NODEPORT and event.closes_checks
+    if event.restarts_data_plane and without_node:
+        return What.LOSSES
+    if event.may_lose_new:
         return What.GAP
     if event.forgets or (event.refuses and not way.local):
         gap = way.by in CHECKED and not event.takes_endpoints
         return What.GAP if gap else What.LOSSES
-    without_node = way.local and event.closes_checks
     if way.by == DEFAULT:
         return What.LOSSES if may_move(event, way) or without_node else What.NO_LOSS
     if way == Way(NODEPORT, LOCAL):

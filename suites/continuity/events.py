@@ -117,6 +117,16 @@ EVENTS = (
         rewrites=True,
     ),
     Event(
+        phase=Phase.NETWORK_AGENT_UPGRADED,
+        meanwhile="While Cilium's agent is replaced by one of another version on all nodes, as its DaemonSet replaces "
+        "pods, and back",
+        references=(CILIUM_UPGRADE,),
+        disruption=Disruption.NETWORK_AGENT_UPGRADED,
+        closes_checks=True,
+        restarts_data_plane=True,
+        lasts=3.0,
+    ),
+    Event(
         phase=Phase.SPEAKER,
         meanwhile="During a restart of the speaker of the cluster's own load balancer",
         references=(E2E_RESTARTS,),

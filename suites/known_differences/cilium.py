@@ -298,7 +298,9 @@ COUNTED_TWICE = KnownDifference(
     evidence="The health check's document counts exactly two endpoints for one ready pod of a dual-stack Service.",
     hides="A wrong count that is twice the correct one by chance.",
     references=(CILIUM_HEALTH_SERVER,),
+    since="cilium.version 1.18",
 )
+"""Before 1.18, another health server counted the pods of one family: the one that was written last."""
 
 COUNTED_BY_TARGET = replace(
     COUNTED_TWICE,

@@ -14,8 +14,8 @@ from esipp.base.interrupt import Stop, undisturbed
 from esipp.checks.disruption import PLACED, Disruption, features_of
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
+from esipp.disruption.daemon_sets import UNDOING
 from esipp.disruption.disruptor import Disruptor
-from esipp.disruption.kube_proxy import UNDOING
 from esipp.ledger.run import Settings
 from esipp.preflight.preflight import Findings, examine
 from esipp.testbed import manifests
@@ -28,7 +28,7 @@ SECONDS = {Disruption.KUBELET: 5.0}
 
 
 def possible(what: Disruption, findings: Findings) -> bool:
-    """Whether this kube-proxy can be changed so; if not, the reason is printed. All else must be possible here."""
+    """Whether these agents can be changed so; if not, the reason is printed. All else must be possible here."""
     if what not in UNDOING:
         return True
     missing = [f"{name} ({each.why})" for name in features_of(what) if not (each := findings.features[name]).present]
@@ -42,13 +42,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("--context", "--image", "--seed"):
         parser.add_argument(name, required=True)
-    parser.add_argument("--kube-proxy-image", default=os.environ.get("ESIPP_KUBE_PROXY_IMAGE", ""))
+    for name in ("KUBE_PROXY", "NETWORK_AGENT"):
+        option = f"--{name.lower().replace('_', '-')}-image"
+        parser.add_argument(option, default=os.environ.get(f"ESIPP_{name}_IMAGE", ""))
     parser.add_argument("only", nargs="*", type=Disruption)
     options = parser.parse_args()
     chance = random.Random(int(options.seed))
     cluster = Cluster(options.context)
-    other = options.kube_proxy_image
-    settings = Settings(options.context, image=options.image, allow_disruptive=True, kube_proxy_image=other)
+    settings = Settings(
+        options.context,
+        image=options.image,
+        allow_disruptive=True,
+        kube_proxy_image=options.kube_proxy_image,
+        network_agent_image=options.network_agent_image,
+    )
     findings = examine(cluster, settings)
     nodes = sorted(findings.roles.values())
     run = f"kill-{secrets.token_hex(3)}"
@@ -65,7 +72,7 @@ def main() -> None:
     if not options.only:
         chance.shuffle(order)
     with Disruptor(
-        cluster, findings, run, Stop(), undisturbed, say=lambda line: print(line, flush=True), kube_proxy_image=other
+        cluster, findings, run, Stop(), undisturbed, say=lambda line: print(line, flush=True), images=settings.images
     ) as disruptor:
         for what in order:
             node = "" if what in PLACED else chance.choice(nodes)

@@ -1,5 +1,6 @@
 """Lanes with another data plane: what a lane says and its kind config fit, and Cilium gets the values of both."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -7,12 +8,14 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from ci import cilium, cluster, lane_file
+from ci import cilium, cluster, lane, lane_file, lane_lists, ways
+from ci.access import ClusterAccess
 from ci.hermetic import cilium as hermetic_cilium
 from ci.hermetic import golang
 from ci.hermetic.engine import Engine
-from ci.places import versions
-from ci.step import SetupError, Step
+from ci.places import Places, versions
+from ci.step import Journal, SetupError, Step
+from ci.ways import Hermetic, Official
 
 PLAIN = {"networking": {"ipFamily": "dual", "kubeProxyMode": "iptables"}}
 BARE = {"networking": {"ipFamily": "dual", "kubeProxyMode": "none", "disableDefaultCNI": True}}
@@ -42,6 +45,7 @@ def test_cilium_is_both(tmp_path: Path) -> None:
         ({}, BARE, "see disableDefaultCNI"),
         ({}, {"networking": {"kubeProxyMode": "none"}}, "see kubeProxyMode"),
         ({"cilium_values": {"a": 1}}, PLAIN, "has 'cilium_values', but no Cilium"),
+        ({"cilium": "v1.19.1"}, PLAIN, "has 'cilium', but no Cilium"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -104,15 +108,89 @@ def test_subnets_of_pods_must_be_reported(tmp_path: Path) -> None:
         cilium.values(replace(lane_file.load("kind-cilium"), kind_config=config))
 
 
-def test_the_chart_and_the_images_are_of_the_version_that_is_pinned() -> None:
-    assert golang.cilium().version == versions()["cilium"]["version"]
-    golang.cilium()._check_version()
-    golang.helm()._check_version()
-    assert hermetic_cilium.names()[0] == f"quay.io/cilium/cilium:{versions()['cilium']['version']}"
+@pytest.mark.parametrize("version", golang.cilium_versions())
+def test_each_version_of_cilium_has_a_module_that_pins_it_and_a_commit(version: str) -> None:
+    build = golang.cilium(version)
+    build._check_version()
+    (define,) = build.defines
+    assert f"={version.removeprefix('v')} " in define
+    assert re.fullmatch(r"([0-9a-f]{12}|unknown) \d{4}-\d\d-\d\dT\S+", versions()["cilium"]["commits"][version])
 
 
-def test_the_node_image_is_named_by_the_one_below() -> None:
-    assert hermetic_cilium.node_image("node:1") != hermetic_cilium.node_image("node:2")
+def test_the_versions_of_lanes_have_modules_and_the_default_one_is_that_of_kind_cilium() -> None:
+    found = {lane.name: lane.cilium_version for lane in lane_lists.lanes("kind-cilium*")}
+    assert set(found.values()) <= set(golang.cilium_versions()) == set(versions()["cilium"]["commits"])
+    assert found["kind-cilium"] == versions()["cilium"]["default"] == found["kind-cilium-dsr"]
+    for name, version in found.items():
+        minor = name.removeprefix("kind-cilium-")
+        assert not minor[0].isdigit() or version.startswith(f"v{minor}."), name
+
+
+def test_a_lane_runs_on_another_version_of_cilium(tmp_path: Path) -> None:
+    usual, other = lane_file.load("kind-cilium"), lane_file.load("kind-cilium", cilium="v1.19.1")
+    assert (other.cilium_version, replace(other, cilium=None)) == ("v1.19.1", usual)
+    assert cluster.config_of(usual, hermetic=True) != cluster.config_of(other, hermetic=True), "another cluster"
+    with pytest.raises(SetupError, match=r"'1\.19' is not a version"):
+        lane_file.load("kind-cilium", cilium="1.19")
+    with pytest.raises(SetupError, match="has 'cilium', but no Cilium"):
+        lane_file.load("kind-iptables", cilium="v1.19.1")
+    with pytest.raises(SetupError, match=r"Cilium v1\.2\.3 has no Go module"):
+        golang.cilium("v1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--lane", "kind-cilium", "--cilium", "v1.2.3"], "Cilium v1.2.3 has no Go module"),
+        (["--lane", "kind-cilium", "--cilium-agent", "v1.2.3"], "Cilium v1.2.3 has no Go module"),
+        (["--lane", "kind-iptables", "--cilium-agent", "v1.19.1"], "'kind-iptables' has no Cilium"),
+    ],
+)
+def test_a_version_that_cannot_be_had_is_refused_before_anything_is_built(
+    arguments: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ESIPP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ESIPP_RUN", str(tmp_path / "run"))
+    monkeypatch.setattr(lane, "choose", lambda *_: Official(Places(tmp_path, tmp_path), Journal(tmp_path / "logs")))
+    assert lane.main(arguments) == 4
+    assert why in capsys.readouterr().err
+
+
+def test_nodes_are_sent_the_layers_that_not_all_of_them_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = Places(tmp_path / "cache", tmp_path / "run")
+    way = Hermetic(where, Journal(tmp_path / "logs"))
+    has, skipped, sent = {"a": ["sha256:1", "sha256:2"], "b": ["sha256:2", "sha256:3"]}, list[list[str]](), list[str]()
+    monkeypatch.setattr(way.engine, "ask", lambda *words: has[words[1]])
+    monkeypatch.setattr(ClusterAccess, "ask", lambda *_, **__: "a b")
+
+    def docker(_step: Step, *words: object, **_: object) -> None:
+        if words[0] == "save":
+            Path(str(words[2])).write_text("")
+        else:
+            sent.append(str(words[2]))
+
+    monkeypatch.setattr(way.engine, "docker", docker)
+
+    def thinned(_saved: Path, present: list[str], _image: str, out: Path) -> None:
+        skipped.append(present)
+        out.write_text("")
+
+    monkeypatch.setattr(ways, "thin", thinned)
+    way.load(ClusterAccess("hermetic", "kind-cilium", "v1.36.3", "node:1"), "cilium:1")
+    assert (skipped, sent) == ([["sha256:2"]], ["a", "b"])
+
+
+def test_versions_of_cilium_are_cached_beside_each_other() -> None:
+    one, other = (golang.cilium(version) for version in ("v1.18.6", "v1.19.1"))
+    assert (one.kind, other.kind) == ("cilium-v1.18.6", "cilium-v1.19.1")
+    assert one.key != other.key
+
+
+def test_the_node_image_is_named_by_the_one_below_and_by_the_version() -> None:
+    found = {
+        hermetic_cilium.node_image(base, version) for base in ("node:1", "node:2") for version in ("v1.18.6", "v1.19.1")
+    }
+    assert len(found) == 4
 
 
 class Builder:
@@ -131,17 +209,18 @@ class Builder:
 
 def test_ciliums_images_have_everything_where_its_chart_looks_for_it(tmp_path: Path) -> None:
     built = tmp_path / "built"
-    for name in golang.cilium().programs:
+    version = "v1.18.6"
+    for name in golang.cilium(version).programs:
         (built / name).parent.mkdir(exist_ok=True)
         (built / name).write_text(name)
     for name in (*hermetic_cilium.SCRIPTS, "bpf/lib/common.h"):
         (built / "files" / name).parent.mkdir(parents=True, exist_ok=True)
         (built / "files" / name).write_text(name)
     engine, step = Builder(), Step("build", tmp_path / "log")
-    hermetic_cilium._agent(step, cast(Engine, engine), built, "rootfs:1", tmp_path / "agent")
-    hermetic_cilium._operator(step, cast(Engine, engine), built, "rootfs:1", tmp_path / "operator")
-    (agent, files), (operator, its) = (engine.built[name] for name in hermetic_cilium.names())
-    assert agent.splitlines()[0] == operator.splitlines()[0] == "FROM rootfs:1"
+    hermetic_cilium._agent(step, cast(Engine, engine), built, version, tmp_path / "agent")
+    hermetic_cilium._operator(step, cast(Engine, engine), built, version, tmp_path / "operator")
+    (agent, files), (operator, its) = (engine.built[name] for name in hermetic_cilium.names(version))
+    assert agent.splitlines()[0] == operator.splitlines()[0] == f"FROM {hermetic_cilium.rootfs()}"
     assert files == {
         "/usr/bin/cilium-agent": True,
         "/usr/bin/cilium-dbg": True,

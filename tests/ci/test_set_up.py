@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,8 @@ def test_every_lane_of_the_repository_is_sound() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"kubernets": "v1.36.3"}, "unknown key 'kubernets'; known: addresses, cilium_values, description, emulates"),
-        ({"kubernetes": "1.36"}, "kubernetes: '1.36' is not a Kubernetes version"),
+        ({"kubernets": "v1.36.3"}, "unknown key 'kubernets'; known: addresses, cilium, cilium_values, description"),
+        ({"kubernetes": "1.36"}, "kubernetes: '1.36' is not a version like v1.36.3"),
         ({"kubernetes": None}, "kubernetes: expected a text, not None"),
         ({"kind_config": "none.yaml"}, "kind_config: there is no kind-configs/none.yaml"),
         ({"load_balancers": ["purelb"]}, r"load_balancers\[1\]: expected one of .*reference, not 'purelb'"),
@@ -189,6 +190,9 @@ def test_a_command_gets_the_image_and_how_its_reader_repeats_it(path: str) -> No
     assert "ESIPP_KUBE_PROXY_IMAGE" not in environment
     loaded = ClusterAccess(path, "kind-iptables", "v1.36.3", "node:1", "echo:1", "kube-proxy:1")
     assert loaded.environment["ESIPP_KUBE_PROXY_IMAGE"] == "kube-proxy:1"
+    assert "ESIPP_NETWORK_AGENT_IMAGE" not in loaded.environment
+    loaded = replace(loaded, network_agent_image="cilium:1")
+    assert loaded.environment["ESIPP_NETWORK_AGENT_IMAGE"] == "cilium:1"
 
 
 def test_an_unknown_lane_names_the_known_ones() -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from esipp.base.json import Json
@@ -25,6 +26,7 @@ contexts: [{name: home, context: {cluster: c, user: u}}]
 
 PROXY_CONFIG = "/api/v1/namespaces/kube-system/configmaps/kube-proxy"
 PROXIES = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
+CILIUM = "/apis/apps/v1/namespaces/kube-system/daemonsets/cilium"
 
 EXCLUDED = {"node.kubernetes.io/exclude-from-external-load-balancers": ""}
 
@@ -33,9 +35,9 @@ class FakeNodes:
     """What disruptions need of an API server; ``before`` is called with each request and may answer it, or be silent.
 
     Deleted pods of a DaemonSet come again, under another name, unless ``abandoned``. ``spaces`` are the namespaces with
-    our label, ``of_runs`` the Leases in them, by namespace. ``objects`` are kube-proxy's, by path (``add_proxies``):
-    a DaemonSet whose template changes has all its pods replaced, unless ``abandoned``. They are in ``stuck_mode``, or
-    in that of the configuration. Replaced pods ``linger`` in lists, as they end.
+    our label, ``of_runs`` the Leases in them, by namespace. ``objects`` are those of agents, by path (``add_proxies``,
+    ``add_cilium``): a DaemonSet whose template changes has all its pods replaced, unless ``abandoned``. Each kube-proxy
+    is in ``stuck_mode``, or in that of the configuration. Replaced pods ``linger`` in lists, as they end.
     """
 
     def __init__(self) -> None:
@@ -81,6 +83,25 @@ class FakeNodes:
         self.objects[PROXIES] = {"metadata": metadata, "spec": {"template": template}}
         self.roll()
 
+    def add_cilium(self, image: str = "cilium:v1.18.6", **strategy: Any) -> None:
+        """Cilium's agents on all nodes, as its chart has them; their version is their image's tag."""
+        containers = [{"name": "cilium-agent", "image": image}, {"name": "beside", "image": "other:1"}]
+        spec = {"initContainers": [{"name": "config", "image": image}], "containers": containers}
+        metadata = {"name": "cilium", "resourceVersion": "1", "generation": 1}
+        template = {"metadata": {"labels": {"k8s-app": "cilium"}}, "spec": spec}
+        self.objects[CILIUM] = {"metadata": metadata, "spec": {"template": template, "updateStrategy": strategy}}
+        self.roll_cilium()
+
+    def roll_cilium(self) -> None:
+        """The controller of Cilium's DaemonSet: a new agent on each node."""
+        spec = self.objects[CILIUM]["spec"]["template"]["spec"]
+        (image,) = {each["image"] for each in (*spec["initContainers"], spec["containers"][0])}
+
+        def says(name: str) -> None:
+            self.logs[name] = f'time="" level=info msg="Cilium {image.partition(":v")[2]} 95896696119f go version"\n'
+
+        self._replace(CILIUM, "cilium", "cilium-agent", image, says)
+
     def plain_objects(self) -> dict[str, Json]:
         """What others see of kube-proxy's objects, to be compared."""
         found = deepcopy(self.objects)
@@ -99,22 +120,30 @@ class FakeNodes:
         image = daemon_set["spec"]["template"]["spec"]["containers"][1]["image"]
         named = [line.split()[1].strip('"') for line in text.splitlines() if line.startswith("mode:")]
         mode = self.stuck_mode or "".join(named) or "iptables"
-        for key in [key for key, pod in self.pods.items() if pod["metadata"]["labels"].get("k8s-app") == "kube-proxy"]:
+
+        def says(name: str) -> None:
+            self.logs[name] = (
+                f'I1128 server_linux.go:254] "Using {mode} Proxier"\n'
+                f'I1128 server.go:539] "Version info" version="{image.partition(":")[2]}"\n'
+            )
+
+        self._replace(PROXIES, "kube-proxy", "kube-proxy", image, says)
+
+    def _replace(self, path: str, app: str, container: str, image: str, says: Callable[[str], None]) -> None:
+        """The controller of a DaemonSet: a new pod on each node."""
+        for key in [key for key, pod in self.pods.items() if pod["metadata"]["labels"].get("k8s-app") == app]:
             gone = self.pods.pop(key)
             if self.linger:
                 gone["metadata"]["deletionTimestamp"] = "2026-11-28T07:36:00Z"
                 self.pods[f"{key}-gone"] = gone
         for node in self.nodes:
             self._made += 1
-            name = f"kube-proxy-{self._made}"
-            self.add_pod(name, node, namespace="kube-system", daemon_set="d", k8s_app="kube-proxy")
-            state = {"name": "kube-proxy", "imageID": f"sha256:{image}"}
+            name = f"{app}-{self._made}"
+            self.add_pod(name, node, namespace="kube-system", daemon_set="d", k8s_app=app)
+            state = {"name": container, "imageID": f"sha256:{image}"}
             self.pods[f"kube-system/{name}"]["status"]["containerStatuses"] = [state]
-            self.logs[name] = (
-                f'I1128 server_linux.go:254] "Using {mode} Proxier"\n'
-                f'I1128 server.go:539] "Version info" version="{image.partition(":")[2]}"\n'
-            )
-        number = len(self.nodes)
+            says(name)
+        number, daemon_set = len(self.nodes), self.objects[path]
         daemon_set["status"] = {
             "observedGeneration": daemon_set["metadata"]["generation"], "desiredNumberScheduled": number,
             "updatedNumberScheduled": number, "numberReady": number,
@@ -132,7 +161,7 @@ class FakeNodes:
             if item.get("spec") != before:
                 metadata["generation"] += 1
                 if not self.abandoned:
-                    self.roll()
+                    self.roll() if path == PROXIES else self.roll_cilium()
         return 200, item
 
     def marked(self) -> dict[str, dict[str, str]]:
@@ -166,7 +195,7 @@ class FakeNodes:
             case "GET", ["apis", "coordination.k8s.io", "v1", "namespaces", space, "leases", name]:
                 return self._lease(f"{space}/{name}")
             case "GET", ["apis", "apps", "v1", "namespaces", "kube-system", "daemonsets"]:
-                return 200, {"items": [item for path, item in self.objects.items() if path == PROXIES]}
+                return 200, {"items": [item for path, item in self.objects.items() if path in (PROXIES, CILIUM)]}
             case "GET" | "PATCH", _ if path in self.objects:
                 return self._on_object(method, path, body)
             case "GET", ["api", "v1", "namespaces", _, "pods", name, "log"] if name in self.logs:

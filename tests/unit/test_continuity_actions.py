@@ -70,6 +70,9 @@ class FakeStreams:
         self.done.append("heard")
         return []
 
+    def shared(self, now: float) -> list[str]:
+        return []
+
     def renew(self) -> None:
         self.done.append("renewed")
 
@@ -175,15 +178,14 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     "phase",
     [
         *(Phase.CORDON, Phase.EXCLUDE, Phase.KUBE_PROXY, Phase.SPEAKER, Phase.API_SERVER),
-        *(Phase.PROXY_MODE, Phase.PROXY_UPGRADED, Phase.API_SERVERS_IN_TURN),
+        *(Phase.PROXY_MODE, Phase.PROXY_UPGRADED, Phase.NETWORK_AGENT_UPGRADED, Phase.API_SERVERS_IN_TURN),
     ],
 )
 def test_a_disruption_is_the_disruptors_and_its_proof_is_reported(phase: Phase) -> None:
     disruptor, notes = FakeDisruptor(), Notes()
     made(disruptor=disruptor).perform(event(phase), notes)
-    everywhere = phase in (
-        Phase.API_SERVER, Phase.API_SERVERS_IN_TURN, Phase.PROXY_MODE, Phase.PROXY_UPGRADED
-    )  # fmt: skip
+    replaced = (Phase.PROXY_MODE, Phase.PROXY_UPGRADED, Phase.NETWORK_AGENT_UPGRADED)
+    everywhere = phase in (Phase.API_SERVER, Phase.API_SERVERS_IN_TURN, *replaced)
     assert disruptor.asked == [(event(phase).disruption, "" if everywhere else "a", "", False)]
     assert (notes.happened, notes.ended, notes.words) == (2.0, 4.0, "seen with our own eyes")
     assert len(notes.causes) == 3, "its beginning, its effect, its undoing"
@@ -278,8 +280,10 @@ def test_another_mode_has_shown_its_effect_when_all_ways_answer_or_have_had_thei
     assert looked
 
 
-@pytest.mark.parametrize("phase", [Phase.KUBE_PROXY, Phase.PROXY_MODE, Phase.PROXY_UPGRADED])
-def test_how_long_a_health_check_was_away_with_kube_proxy_is_reported(phase: Phase) -> None:
+@pytest.mark.parametrize(
+    "phase", [Phase.KUBE_PROXY, Phase.PROXY_MODE, Phase.PROXY_UPGRADED, Phase.NETWORK_AGENT_UPGRADED]
+)
+def test_how_long_a_health_check_was_away_with_its_agent_is_reported(phase: Phase) -> None:
     traffic, now = FakeStreams(), time.monotonic()
     away = [Sample(n, now + n * 0.01, now + n * 0.01, "refused" if 3 <= n < 8 else "200") for n in range(10)]
     traffic.health[FAMILY]["a"] = Stream("health", 0.01, away)

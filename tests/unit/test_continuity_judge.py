@@ -112,17 +112,25 @@ def test_what_is_lost_where_nobody_promised_otherwise_is_recorded() -> None:
     assert "30 of" in verdict(seen, check_id(ROLLING, "default.local", "losses")).observed
 
 
-def test_another_mode_may_lose_what_is_opened_meanwhile_but_not_for_longer_than_a_service_proxy_may_need(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("phase", [Phase.PROXY_MODE, Phase.NETWORK_AGENT_UPGRADED])
+def test_another_mode_or_agent_may_lose_what_is_opened_meanwhile_but_not_for_longer_than_a_service_proxy_may_need(
+    phase: Phase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge_module, "FIELD_LIMIT", 6.0)
-    slug, at = "nodeport.local", moment(Phase.PROXY_MODE, 4.0)
+    slug, at = "nodeport.local", moment(phase, 4.0)
     assert differing(changed(world(), slug, at, lost, count=40)) == {}
     seen = changed(world(), slug, at, lost, count=80)
-    assert differing(seen) == red(Phase.PROXY_MODE, slug, "gap")
-    assert "bound 6.00 s" in verdict(seen, check_id(Phase.PROXY_MODE, slug, "gap")).observed
-    seen = broken(world(), slug, moment(Phase.PROXY_MODE, 3.0))
-    assert check_id(Phase.PROXY_MODE, slug, "lasting") in differing(seen)
+    assert differing(seen) == red(phase, slug, "gap")
+    assert "bound 6.00 s" in verdict(seen, check_id(phase, slug, "gap")).observed
+    seen = broken(world(), slug, moment(phase, 3.0))
+    assert check_id(phase, slug, "lasting") in differing(seen)
+
+
+def test_what_load_balancers_of_local_services_lose_by_an_upgrade_of_cilium_is_recorded() -> None:
+    seen = changed(world(), ECMP, moment(Phase.NETWORK_AGENT_UPGRADED, 4.0), lost, count=80)
+    assert differing(seen) == {}
+    observed = verdict(seen, check_id(Phase.NETWORK_AGENT_UPGRADED, ECMP, "losses")).observed
+    assert "80 of" in observed
 
 
 def verdict(seen, name):
@@ -364,7 +372,7 @@ def test_a_break_without_a_reset_is_none_of_these() -> None:
     assert on_kube_proxy(seen, NODES_WAY).status is Status.FAIL
 
 
-@pytest.mark.parametrize("phase", [QUIET, Phase.KUBE_PROXY, Phase.PROXY_UPGRADED])
+@pytest.mark.parametrize("phase", [QUIET, Phase.KUBE_PROXY, Phase.PROXY_UPGRADED, Phase.NETWORK_AGENT_UPGRADED])
 def test_in_no_other_phase_a_node_may_translate_nothing(phase: Phase) -> None:
     assert on_kube_proxy(untranslated(NODES_WAY, phase), NODES_WAY, phase).status is Status.FAIL
 

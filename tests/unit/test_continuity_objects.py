@@ -77,6 +77,18 @@ def test_an_upgrade_of_kube_proxy_may_cost_load_balancers_of_local_services_requ
     assert {each.way for each in upgraded if each.what is What.NO_LOSS} == {each.way for each in upgraded} - lossy
 
 
+def test_an_upgrade_of_cilium_breaks_nothing_that_is_open_and_only_load_balancers_of_local_services_may_wait() -> None:
+    """By Cilium's guide. Its agents answer health checks of Local Services; nothing limits how long they take."""
+    found = losses(Phase.NETWORK_AGENT_UPGRADED)
+    by_balancers = {"default.local", "reference-ecmp.local", "reference-proxy.local"}
+    assert found == {slug: RECORDED if slug in by_balancers else GAP for slug in found}
+    upgraded = [check for check in ALL_CHECKS if check.subject.phase is Phase.NETWORK_AGENT_UPGRADED]
+    assert {check.level for check in upgraded if check.subject.what is What.LASTING} == {Level.EXTENDED}
+    assert {check.expected for check in upgraded if check.subject.what is What.GAP} == {"no gap longer than 30 s"}
+    assert not any("kube-proxy" in check.requirement + check.fails_if for check in upgraded)
+    assert all("network-agent.other-image" in check.features for check in upgraded)
+
+
 def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own_agent() -> None:
     own = [
         check
@@ -87,7 +99,7 @@ def test_what_the_clusters_own_balancer_loses_binds_but_for_a_restart_of_its_own
     forgotten = {(Phase.CONNTRACK_DELETED, What.LOSSES), (Phase.CONNTRACK_DELETED, What.LASTING)}
     gone = (Phase.CUT_OFF, Phase.IDLE_LEFT, Phase.CONNTRACK_FULL, Phase.JOINED)
     silent = {(phase, What.LOSSES) for phase in gone}
-    restarted = {(phase, What.LOSSES) for phase in (Phase.SPEAKER, Phase.SPEAKER_MOVES)}
+    restarted = {(phase, What.LOSSES) for phase in (Phase.SPEAKER, Phase.SPEAKER_MOVES, Phase.NETWORK_AGENT_UPGRADED)}
     assert recorded == restarted | silent | forgotten
 
 
@@ -159,6 +171,7 @@ def test_another_mode_may_lose_connections_but_no_way_for_long() -> None:
 def test_a_vip_may_move_only_where_something_is_done_that_makes_it() -> None:
     moved = {check.subject.phase for check in ALL_CHECKS if any(known.covers == MOVED for known in check.differences)}
     still = {Phase.QUIET, Phase.CORDON, Phase.KUBE_PROXY, Phase.API_SERVER, Phase.PROXY_MODE, Phase.PROXY_UPGRADED}
+    still.add(Phase.NETWORK_AGENT_UPGRADED)
     assert not moved & still
 
 

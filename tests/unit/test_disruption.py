@@ -27,19 +27,20 @@ from esipp.checks.model import Family
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import actions as deeds
-from esipp.disruption import addresses, disruptor, joining, kube_proxy, restarts, rollouts, services, shell
+from esipp.disruption import addresses, daemon_sets, disruptor, joining, kube_proxy, restarts, rollouts, services, shell
 from esipp.disruption.addresses import another
 from esipp.disruption.agents import AGENTS, STOPPED, pods_feature
+from esipp.disruption.daemon_sets import CHANGED_BY
 from esipp.disruption.disruptor import Disruptor
-from esipp.disruption.kube_proxy import CHANGED_BY
 from esipp.disruption.marks import CORDONED_BY, RefusedError
+from esipp.ledger.run import Settings
 from esipp.preflight.preflight import Findings
 from esipp.probing import new_node
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import Asker as HealthAsker
 from esipp.scenarios.health.run import ask_cordoned
 from esipp.scenarios.timeouts import TIMEOUTS
-from tests.unit.fake_nodes import EXCLUDED, PROXIES, PROXY_CONFIG, FakeNode, FakeNodes
+from tests.unit.fake_nodes import CILIUM, EXCLUDED, PROXIES, PROXY_CONFIG, FakeNode, FakeNodes
 
 OURS = {"esipp.dev__run": "r1"}
 SHORT = Budget("something, in a test", 0.6, need=1, spacing=0.05)
@@ -496,7 +497,7 @@ def test_only_the_line_of_the_mode_is_undone(fake: FakeNodes, make: Make) -> Non
 def test_kube_proxy_is_of_another_image_on_all_nodes_and_back(fake: FakeNodes, make: Make) -> None:
     fake.add_proxies()
     was, seen = fake.plain_objects(), []
-    disruptor = make(kube_proxy_image="kube-proxy:v1.35.4")
+    disruptor = make(images={Disruption.PROXY_UPGRADED: "kube-proxy:v1.35.4"})
     proof = disruptor.perform(
         Disruption.PROXY_UPGRADED, "", lambda: seen.append(deepcopy(fake.objects[PROXIES]["spec"]["template"]))
     )
@@ -509,7 +510,9 @@ def test_kube_proxy_is_of_another_image_on_all_nodes_and_back(fake: FakeNodes, m
 def test_a_pod_that_ends_is_no_kube_proxy_of_another_image(fake: FakeNodes, make: Make) -> None:
     fake.add_proxies()
     fake.linger = True
-    proof = make(kube_proxy_image="kube-proxy:v1.35.4").perform(Disruption.PROXY_UPGRADED, "", nothing)
+    proof = make(images={Disruption.PROXY_UPGRADED: "kube-proxy:v1.35.4"}).perform(
+        Disruption.PROXY_UPGRADED, "", nothing
+    )
     assert "kube-proxy v1.35.4 in iptables mode on 3 nodes, one node after the other" in proof.words
     assert "kube-proxy v1.36.3 in iptables mode on 3 nodes again" in proof.words
 
@@ -542,7 +545,7 @@ def test_the_image_of_before_under_another_name_is_no_proof(
 
     monkeypatch.setattr(fake, "roll", same)
     with pytest.raises(HarnessError, match="is the image of before"):
-        make(kube_proxy_image="mirror:v1.36.3").perform(Disruption.PROXY_UPGRADED, "", nothing)
+        make(images={Disruption.PROXY_UPGRADED: "mirror:v1.36.3"}).perform(Disruption.PROXY_UPGRADED, "", nothing)
     assert fake.plain_objects() == was
 
 
@@ -550,7 +553,7 @@ def test_kube_proxies_that_are_not_replaced_are_reported(
     fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rollouts, "ROLLED", SHORT)
-    monkeypatch.setattr(rollouts, "PER_NODE", 0.0)
+    monkeypatch.setattr(rollouts, "_budget", lambda cluster, what: SHORT)
     fake.add_proxies()
     was, fake.abandoned = fake.plain_objects(), True
     with pytest.raises(HarnessError, match="kube-proxy is not replaced on all nodes"):
@@ -581,7 +584,7 @@ def kube_proxys(cluster: Cluster, image: str = "", **kernels: str) -> dict[str, 
 
 
 def test_kube_proxy_can_be_changed_where_its_objects_say_so(fake: FakeNodes, cluster: Cluster) -> None:
-    mode, image, period = kube_proxy.OTHER_MODE, kube_proxy.OTHER_IMAGE, kube_proxy.OTHER_PERIOD
+    mode, image, period = kube_proxy.OTHER_MODE, daemon_sets.KUBE_PROXY.feature, kube_proxy.OTHER_PERIOD
     assert set(kube_proxys(cluster).values()) == {"there is no DaemonSet kube-system/kube-proxy"}
     fake.add_proxies()
     assert kube_proxys(cluster) == {mode: "", image: "no other image is named (--kube-proxy-image)", period: ""}
@@ -597,8 +600,86 @@ def test_kube_proxy_can_be_changed_where_its_objects_say_so(fake: FakeNodes, clu
     fake.objects[PROXIES]["spec"]["updateStrategy"] = {"type": "OnDelete"}
     assert all("OnDelete" in why for why in kube_proxys(cluster).values())
     fake.add_proxies()
-    fake.objects[PROXIES]["metadata"]["labels"] = {kube_proxy.ADD_ON_MANAGER: "Reconcile"}
+    fake.objects[PROXIES]["metadata"]["labels"] = {daemon_sets.ADD_ON_MANAGER: "Reconcile"}
     assert all("add-on manager" in why for why in kube_proxys(cluster).values())
+
+
+# --------------------------------------------------------------------------------------- Cilium's agents on all nodes
+OTHER_CILIUM = {Disruption.NETWORK_AGENT_UPGRADED: "cilium:v1.19.1"}
+
+
+def test_ciliums_agents_are_of_another_image_on_all_nodes_and_back(fake: FakeNodes, make: Make) -> None:
+    fake.add_cilium(rollingUpdate={"maxUnavailable": 2})
+    was, seen = fake.plain_objects(), []
+    proof = make(images=OTHER_CILIUM).perform(
+        Disruption.NETWORK_AGENT_UPGRADED, "a", lambda: seen.append(deepcopy(fake.objects[CILIUM]["spec"]["template"]))
+    )
+    spec = seen[0]["spec"]
+    assert [each["image"] for each in spec["initContainers"]] == ["cilium:v1.19.1"], "its containers fit together"
+    assert [each["image"] for each in spec["containers"]] == ["cilium:v1.19.1", "other:1"]
+    assert fake.plain_objects() == was
+    assert "Cilium 1.19.1 on 3 nodes, up to 2 nodes at the same time" in proof.words
+    assert "Cilium 1.18.6 on 3 nodes again" in proof.words
+    assert proof.node == "all"
+
+
+def test_ciliums_image_of_before_under_another_name_is_no_proof(
+    fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.add_cilium()
+    was, roll = fake.plain_objects(), fake.roll_cilium
+
+    def same() -> None:
+        roll()
+        for pod in fake.pods.values():
+            pod["status"]["containerStatuses"] = [{"name": "cilium-agent", "imageID": "sha256:cilium:v1.18.6"}]
+
+    monkeypatch.setattr(fake, "roll_cilium", same)
+    with pytest.raises(HarnessError, match="is the image of before"):
+        make(images=OTHER_CILIUM).perform(Disruption.NETWORK_AGENT_UPGRADED, "", nothing)
+    assert fake.plain_objects() == was
+
+
+def test_cilium_that_another_run_changes_is_left_alone(fake: FakeNodes, make: Make) -> None:
+    fake.add_cilium()
+    fake.objects[CILIUM]["metadata"]["annotations"] = {CHANGED_BY: "elsewhere/1"}
+    was = fake.plain_objects()
+    with pytest.raises(RefusedError, match=r"Cilium is already changed by run elsewhere/1"):
+        make(images=OTHER_CILIUM).perform(Disruption.NETWORK_AGENT_UPGRADED, "", nothing)
+    assert fake.plain_objects() == was
+
+
+def test_without_another_image_of_cilium_nothing_is_done(fake: FakeNodes, make: Make) -> None:
+    fake.add_cilium()
+    with pytest.raises(RefusedError, match="no other image of Cilium"):
+        make().perform(Disruption.NETWORK_AGENT_UPGRADED, "", nothing)
+    assert not any(request.startswith("PATCH") for request in fake.requests)
+
+
+def test_the_other_images_are_repeated_unless_the_environment_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings("x", kube_proxy_image="proxy:1", network_agent_image="agent:1")
+    assert "--kube-proxy-image proxy:1 --network-agent-image agent:1" in settings.repeat
+    monkeypatch.setenv("ESIPP_NETWORK_AGENT_IMAGE", "agent:1")
+    assert "agent:1" not in settings.repeat
+    assert settings.images[Disruption.NETWORK_AGENT_UPGRADED] == "agent:1"
+
+
+def test_cilium_can_be_upgraded_by_one_minor_version_at_a_time(fake: FakeNodes, cluster: Cluster) -> None:
+    def why(image: str = "") -> str:
+        found = daemon_sets.listed(cluster, daemon_sets.CILIUM)
+        (feature,) = daemon_sets.other_image(found, daemon_sets.CILIUM, image).values()
+        return "" if feature.present else feature.why
+
+    assert why("cilium:v1.19.1") == "there is no DaemonSet kube-system/cilium"
+    fake.add_cilium()
+    assert why() == "no other image is named (--network-agent-image)"
+    assert "names the image that Cilium has now" in why("cilium:v1.18.6")
+    for near in ("cilium:v1.19.1", "cilium:v1.17.0", "cilium:v1.18.7", "mirror:5000/cilium@sha256:ab", "cilium:main"):
+        assert why(near) == "", near
+    for far in ("cilium:v1.20.2", "cilium:v1.16.19", "r:5000/cilium:v2.18.0@sha256:ab"):
+        assert "one minor version at a time" in why(far), far
+    fake.objects[CILIUM]["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    assert "OnDelete" in why("cilium:v1.19.1")
 
 
 # ----------------------------------------------------------------------------------------------- on nodes themselves
@@ -1264,5 +1345,6 @@ def test_each_disruption_has_its_feature() -> None:
         ),
         *("network-add-on.agents", "network-add-on.stoppable", "load-balancer.controller", "rights.node-deletion"),
         *("kube-proxy.other-mode", "kube-proxy.other-image", "kube-proxy.other-period", "rights.kube-proxy"),
+        *("network-agent.other-image", "rights.network-agent"),
     }
     assert all(seconds < 300 for seconds in LONGEST.values()), "pods would be evicted from a node that is not ready"

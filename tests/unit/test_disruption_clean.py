@@ -15,13 +15,14 @@ import pytest
 from esipp.base.errors import PreflightError
 from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.checks.disruption import ROLLOUTS, Disruption
+from esipp.checks.disruption import ALL_NODES, ROLLOUTS, Disruption
 from esipp.cluster import leases
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner
 from esipp.disruption import cleanup as sweeping
-from esipp.disruption import kube_proxy, marks, services, shell
+from esipp.disruption import daemon_sets, kube_proxy, marks, services, shell
 from esipp.disruption.marks import Mark
+from esipp.disruption.rollback import Undo
 from esipp.judging.topology import Node, family_of, parse_address
 from esipp.preflight.preflight import Findings
 from esipp.preflight.steps import disruption_features
@@ -86,8 +87,9 @@ def test_all_marks_are_found_and_undone(cluster: Cluster, node: FakeNode, fake: 
 
 
 @pytest.mark.parametrize("what", ROLLOUTS)
-def test_kube_proxy_gets_back_what_it_had(what: Disruption, cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
+def test_agents_get_back_what_they_had(what: Disruption, cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     fake.add_proxies()
+    fake.add_cilium()
     before = fake.plain_objects()
 
     def change(by: str) -> None:
@@ -96,15 +98,15 @@ def test_kube_proxy_gets_back_what_it_had(what: Disruption, cluster: Cluster, no
         elif what is Disruption.PROXY_SLOW:
             kube_proxy.change_period(cluster, by, "10s")
         else:
-            kube_proxy.change_image(cluster, by, "kube-proxy:v1.35.4")
+            daemon_sets.change_image(cluster, what, by, "other:v1.35.4")
 
     change(owner())
     assert cleaned(cluster) == ["nothing to clean up"], "its run lives"
-    kube_proxy.undo(cluster, owner())
+    Undo(what.value, ALL_NODES, owner()).perform(cluster)
     change(DEAD)
     assert fake.plain_objects() != before
     assert cleaned(cluster, dry_run=True) == [f"would undo {what} on all nodes"]
-    assert cleaned(cluster) == [kube_proxy.UNDOING[what]]
+    assert cleaned(cluster) == [daemon_sets.UNDOING[what]]
     assert fake.plain_objects() == before
     assert cleaned(cluster) == ["nothing to clean up"]
 
@@ -119,7 +121,7 @@ def test_a_run_that_was_killed_between_the_two_changes_of_kube_proxy_left_the_fi
         kube_proxy.change_mode(cluster, DEAD, "nftables")
     fake.before = lambda method, path, body: None
     assert fake.plain_objects() != before
-    assert cleaned(cluster) == [kube_proxy.UNDOING[Disruption.PROXY_MODE]]
+    assert cleaned(cluster) == [daemon_sets.UNDOING[Disruption.PROXY_MODE]]
     assert fake.plain_objects() == before
 
 
@@ -538,14 +540,14 @@ def test_features_say_what_can_be_disturbed(cluster: Cluster, fake: FakeNodes) -
     fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
 
     def present(nodes: str, reached: str) -> set[str]:
-        found = disruption_features(cluster, dict.fromkeys(nodes, "6.1"), reached)
+        found = disruption_features(cluster, dict.fromkeys(nodes, "6.1"), reached, {})
         return {name for name, feature in found.items() if feature.present}
 
     assert present("a", "a") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable"}
     assert present("ab", "a") == {"kube-proxy.pods", "control-plane.reachable"}
     assert present("a", "") == {"kube-proxy.pods"}
 
-    one = disruption_features(cluster, {"a": "6.1"}, "a")["control-plane.several"]
+    one = disruption_features(cluster, {"a": "6.1"}, "a", {})["control-plane.several"]
     assert one.why == "the only API server runs on a"
     fake.add_pod("kube-apiserver-b", "b", namespace="kube-system", component="kube-apiserver")
     assert present("ab", "ab") == {"kube-proxy.pods", "nodes.shell", "control-plane.reachable", "control-plane.several"}

@@ -81,6 +81,30 @@ def test_a_claim_can_end_with_a_version_of_something_else(version: str, still: b
     assert claim.holds({"service-proxy": "cilium", "kubernetes": "v1.36.3", "cilium.version": version}) is still
 
 
+@pytest.mark.parametrize(
+    ("version", "yet"), [("1.16.19", False), ("1.18.0", True), ("1.20.2", True), ("unknown", True)]
+)
+def test_a_claim_can_begin_with_a_version(version: str, yet: bool) -> None:
+    claim = replace(CILIUM, since="cilium.version 1.18")
+    facts = {"service-proxy": "cilium", "kubernetes": "v1.36.3", "cilium.version": version}
+    assert claim.holds(facts) is yet
+    asked = sights({claim: frozenset({"a"})}, facts, {"a": said("a", Status.PASS)})
+    assert [each.expired for each in asked] == ([True] if yet else []), "it need not show where it is not claimed"
+
+
+def test_what_cilium_mended_is_no_excuse_from_that_version_on() -> None:
+    """By its lanes: one of each minor version below, and one above, must show or not show it."""
+    limited = {claim.limit for claim in all_claims() if "cilium.version" in claim.limit}
+    assert limited == {"cilium.version before 1.19", "cilium.version from 1.18"}
+    for claim in all_claims():
+        facts = {**dict(claim.when), "kubernetes": "v1.36.3"}
+        there = {minor for minor in ("1.15", "1.18", "1.19") if claim.holds(facts | {"cilium.version": f"{minor}.1"})}
+        if claim.before == "cilium.version 1.19":
+            assert there == {"1.15", "1.18"}, claim.reason
+        elif claim.since == "cilium.version 1.18":
+            assert there == {"1.18", "1.19"}, claim.reason
+
+
 def test_claims_of_all_suites_are_found() -> None:
     found = all_claims()
     suites = {name.split(".")[0] for ids in found.values() for name in ids}
@@ -164,6 +188,11 @@ def test_claims_that_differ_in_facts_are_apart() -> None:
         (DEFECT, "proxy-mode nftables, Kubernetes before 1.34"),
         (CILIUM, "service-proxy cilium"),
         (replace(CILIUM, before="cilium.version 1.19"), "service-proxy cilium, cilium.version before 1.19"),
+        (replace(CILIUM, since="cilium.version 1.18"), "service-proxy cilium, cilium.version from 1.18"),
+        (
+            replace(CILIUM, since="cilium.version 1.18", before="cilium.version 1.20"),
+            "service-proxy cilium, cilium.version from 1.18, cilium.version before 1.20",
+        ),
         (ANYWHERE, "any"),
     ],
 )

@@ -21,7 +21,8 @@ PAGES = pytest.mark.parametrize("page", [PAGE, LESS], ids=lambda page: page.stem
 
 
 def named(rule: tuple[str, dict[str, Any]]) -> str:
-    return " ".join([*rule[1]["verbs"], *rule[1]["resources"], rule[0]]).strip()
+    names = rule[1].get("resourceNames", [])
+    return " ".join([*rule[1]["verbs"], *rule[1]["resources"], *names, rule[0]]).strip()
 
 
 def examined(rights: Any, *, disruptive: bool = True) -> Findings:

@@ -16,7 +16,7 @@ from esipp.checks.model import Role
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import is_alive
 from esipp.cluster.rights import lacking
-from esipp.disruption import kube_proxy, marks
+from esipp.disruption import daemon_sets, marks
 from esipp.judging.topology import with_control_plane
 from esipp.ledger.run import Settings, know_cloud
 from esipp.loadbalancers.reference import Reference
@@ -258,8 +258,8 @@ def left_over(cluster: Cluster, command: str) -> list[LeftOver]:
     for mark in marks.left_behind(cluster):
         what = f"node {mark.node} is {mark.mark.name.lower()}"
         found.append(LeftOver(what, mark.owner, None, command, mark.owner in busy or is_alive(mark.owner)))
-    for left in kube_proxy.left_behind(cluster):
-        what = f"kube-proxy is changed ({left.what})"
+    for left in daemon_sets.left_behind(cluster):
+        what = f"{daemon_sets.DAEMON_SETS[left.what].title} is changed ({left.what})"
         found.append(LeftOver(what, left.owner, None, command, left.owner in busy or is_alive(left.owner)))
     for each in leftovers.containers(outside.left_behind(cluster.server), spaces):
         if not each.foreign:

@@ -171,6 +171,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     said = "--allow-disruptive" if asked.disruptive else "only with --allow-disruptive"
     found["disruptive"] = Feature(asked.disruptive, said, ours=True)
     found[LONG] = Feature(asked.long, "--long" if asked.long else "only with --long", ours=True)
+    found["network-agent.other-image"] = Feature(False, "assumes kube-proxy, and no Cilium that could be upgraded")
     for name in ("nodes.shell", "control-plane.reachable"):
         found[name] = Feature(own_kind, "docker reaches kind's nodes only")
     found["control-plane.several"] = Feature(False, "assumes one API server")

@@ -13,7 +13,7 @@ from esipp.base.json import Json
 from esipp.base.plural import counted
 from esipp.base.waiting import Budget, Reading
 from esipp.checks.continuity import CHECKED, PROXIES, Event, Phase, Way
-from esipp.checks.disruption import PLACED, Disruption
+from esipp.checks.disruption import PLACED, ROLLOUTS, Disruption
 from esipp.checks.model import Balancer, Family, Protocol, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
@@ -34,8 +34,8 @@ from esipp.testbed.testbed import Testbed
 MOST_HELD = 40.0
 """The most seconds for which a node is kept without a pod. A breach of a longer bound is not detected."""
 
-OF_KUBE_PROXY = frozenset({Disruption.KUBE_PROXY, Disruption.PROXY_MODE, Disruption.PROXY_UPGRADED})
-"""Disruptions that end kube-proxy, and with it a node's health checks, for a while."""
+CLOSING_CHECKS = frozenset({Disruption.KUBE_PROXY, *ROLLOUTS})
+"""Disruptions that end the service proxy's agent, and with it a node's health checks, for a while."""
 
 FLAPS = 3
 """The number of times that a pod becomes unready and ready again."""
@@ -307,7 +307,7 @@ class Acts:
             what, node, meanwhile, selector=selector, not_ready=not_ready, before_joining=self._dial_joined
         )
         notes.happened, notes.ended, notes.words = proof.happened, proof.undone, proof.words
-        if what in OF_KUBE_PROXY:
+        if what in CLOSING_CHECKS:
             notes.words = "; ".join([notes.words, *self._unhealthy(began)])
         notes.cut = proof.node if event.cuts else ""
         if event.frees_vip:  # the node takes its VIPs back, and breaks what is open once more

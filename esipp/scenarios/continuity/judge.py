@@ -315,7 +315,7 @@ class Judge:
         return replace(decided, late=decided.status is Status.FAIL)
 
     def _gap(self, check: ContinuityCheck) -> Decision:
-        if check.subject.event.rewrites:
+        if check.subject.event.may_lose_new:
             return self._within(check, Bound(FIELD_LIMIT, "as long as Kubernetes' own tests wait for endpoints"))
         checking = self.seen.checking
         silent = check.subject.event.refuses

@@ -38,6 +38,7 @@ SECONDS = {
     Phase.API_SERVER: 54, Phase.KUBELET: 75, Phase.IDLE_KUBELET: 70, Phase.CUT_OFF: 35, Phase.CONNTRACK_FULL: 15,
     Phase.CONNTRACK_DELETED: 10, Phase.SPEAKER_MOVES: 25, Phase.NETWORK_AGENT: 25, Phase.PROXY_UPGRADED: 15,
     Phase.PROXY_MODE: 15, Phase.IDLE_LEFT: 33, Phase.API_SERVERS_IN_TURN: 40, Phase.JOINED: 60,
+    Phase.NETWORK_AGENT_UPGRADED: 120,
 }  # fmt: skip
 """How long each phase usually takes."""
 

@@ -10,7 +10,7 @@ from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Family
-from esipp.disruption import kube_proxy
+from esipp.disruption import daemon_sets
 from esipp.scenarios.continuity.objects import service_name
 from suites.known_differences.kube_proxy import CHAINS_GONE
 from tests.broken.breakage import Break, Group
@@ -40,7 +40,7 @@ def in_the_way(nodes: Nodes) -> Iterator[Placed]:
         words = (*came_by(port, port["nodePort"]), "--ctdir", "ORIGINAL", "--ctstate", "NEW", *DROP)
         return [Rule(family, "FORWARD", words, (nodes.bare,), "filter") for family in Family]
 
-    yield from while_so(nodes, name, lambda: bool(kube_proxy.left_behind(nodes.cluster)), rules)
+    yield from while_so(nodes, name, lambda: bool(daemon_sets.left_behind(nodes.cluster)), rules)
 
 
 def may_translate_nothing(check: Check) -> bool:
