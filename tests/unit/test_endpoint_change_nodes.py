@@ -27,7 +27,7 @@ def gathering(count: int, sampled: tuple[str, ...] = (), **changes: Any) -> Gath
 
 def polled(made: Gathering) -> Any:
     targets = made._targets("moves-default")
-    return made._polls({Balancer.DEFAULT: cast(Any, SimpleNamespace(targets=targets))})
+    return made._polls({Balancer.DEFAULT: targets})
 
 
 def test_of_a_small_cluster_every_node_is_asked_from_outside_and_by_nobody_else() -> None:

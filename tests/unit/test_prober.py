@@ -20,11 +20,11 @@ from esipp.base.errors import HarnessError
 from esipp.checks.catalog import HOUSE
 from esipp.checks.model import Claim, Client, Family, Port, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome
-from esipp.judging.link_owners import LinkAnswer
+from esipp.judging.link_owners import ANSWERED_WITHIN, LinkAnswer
 from esipp.ledger.codec import read_record, record_of
 from esipp.probing import prober as module
 from esipp.probing import vantages
-from esipp.probing.jobs import ANSWERED_WITHIN, CLAIMED, Job, job_on, read_result, read_who_has, who_has
+from esipp.probing.jobs import CLAIMED, Job, job_on, read_result, read_who_has, who_has
 from esipp.probing.prober import Prober
 from tests.unit.world import by_id
 

@@ -125,8 +125,8 @@ def test_a_budget_takes_depth_and_no_checks() -> None:
     most = Depth(200, 30)
     whole = most.seconds(checks)
     assert within(checks, most, whole).depth == most, "what fits stays as it is"
-    less = within(checks, most, 0.85 * whole)
-    assert less.seconds <= 0.85 * whole
+    less = within(checks, most, 0.9 * whole)
+    assert less.seconds <= 0.9 * whole
     assert LEAST_SAMPLES <= less.depth.samples < 200
     assert LEAST_MOVES <= less.depth.moves < 30
     assert "even the least" not in less.words
