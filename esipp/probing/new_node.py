@@ -5,6 +5,7 @@ Source: kind's pkg/cluster/internal/providers/docker/provision.go and create/act
 
 import json
 import subprocess
+import tempfile
 from collections.abc import Collection, Mapping
 
 import yaml
@@ -108,26 +109,32 @@ def copy_images(source: str, target: str, wanted: Collection[str]) -> list[str]:
     names = [each for each in sorted(_images(source) - own) if any(_is(each, image) for image in wanted)]
     if not names:
         return []
-    importing = ["docker", "exec", "--interactive", target, *_CTR, "import", "--all-platforms", "--no-unpack"]
     exporting = ["docker", "exec", source, *_CTR, "export", "-", *names]
-    with subprocess.Popen(exporting, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as export:
-        try:
-            done = subprocess.run(
-                [*importing, "--digests", "-"],
-                stdin=export.stdout,
-                capture_output=True,
-                text=True,
-                timeout=COPY_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            export.kill()
-            raise HarnessError(
-                f"Images were not copied to {target} within {COPY_SECONDS:.0f} s: {', '.join(names)}.",
-                "is the machine too busy?",
-            ) from None
-    if done.returncode != 0 or export.returncode != 0:
-        raise HarnessError(f"Cannot copy {', '.join(names)} to {target}: {why(done.stderr)}", "see 'docker info'.")
+    importing = ["docker", "exec", "--interactive", target, *_CTR, "import", "--all-platforms", "--no-unpack"]
+    # A file in between: 'docker exec' loses what nobody has read 2 s after its command has ended.
+    with tempfile.TemporaryFile() as images:
+        steps = (exporting, subprocess.DEVNULL, images), ([*importing, "--digests", "-"], images, subprocess.DEVNULL)
+        for command, reads, writes in steps:
+            images.seek(0)
+            try:
+                done = subprocess.run(
+                    command,
+                    stdin=reads,
+                    stdout=writes,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    timeout=COPY_SECONDS,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise HarnessError(
+                    f"Images were not copied to {target} within {COPY_SECONDS:.0f} s: {', '.join(names)}.",
+                    "is the machine too busy?",
+                ) from None
+            if done.returncode != 0:
+                raise HarnessError(
+                    f"Cannot copy {', '.join(names)} to {target}: {why(done.stderr)}", "see 'docker info'."
+                )
     return names
 
 
