@@ -58,6 +58,7 @@ class FakeStreams:
         self.moved: list[tuple[int, int]] = []
         self.joined: dict[Any, Stream] = {}
         self.joined_health: dict[Any, Stream] = {}
+        self.owners: dict[Any, Any] = {}
         self.counts = False
         self.done: list[str] = []
 

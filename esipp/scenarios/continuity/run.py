@@ -19,7 +19,7 @@ from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
-from esipp.judging.link_owners import off_link
+from esipp.judging.link_owners import STEADY, off_link
 from esipp.judging.promise import Bound, fail_over_of, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.timeline.streams import Steer
@@ -237,7 +237,9 @@ class Gathering:
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         if held.held:
             self.stop.converge(lambda: self._heard(acts), self.timeouts.streams_heard)
-            self._owning.wait(acts.streams.shared, self.timeouts.vips_at_one_node, time.monotonic())
+            watched = STEADY if acts.streams.owners else 0.0  # an event must not leave the next one too few questions
+            one_node = self.timeouts.vips_at_one_node
+            self._owning.wait(acts.streams.shared, one_node, time.monotonic(), lasts=watched)
         acts.streams.renew()
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
