@@ -240,6 +240,7 @@ class Gathering:
             watched = STEADY if acts.streams.owners else 0.0  # an event must not leave the next one too few questions
             one_node = self.timeouts.vips_at_one_node
             self._owning.wait(acts.streams.shared, one_node, time.monotonic(), lasts=watched)
+            self._count(acts)  # a new port is a new flow: what is not read of the one before is lost
         acts.streams.renew()
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
