@@ -557,6 +557,20 @@ def test_ways_that_do_not_answer_again_are_reported() -> None:
 
 
 @pytest.mark.usefixtures("_quick")
+def test_what_pods_counted_of_a_port_is_read_last_before_the_next_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    traffic = FakeStreams()
+    traffic.owners = {key("default.local"): []}
+    monkeypatch.setattr("esipp.scenarios.continuity.run.STEADY", 0.01)
+    session = gathering(made(traffic, disruptor=FakeDisruptor()), Phase.CORDON)
+    monkeypatch.setattr(session, "_count", lambda acts: acts.streams.done.append("read"))
+    monkeypatch.setattr(traffic, "shared", lambda _: traffic.done.append("asked who has it") or [])
+    session._go_through(made(traffic, disruptor=FakeDisruptor()), None)  # type: ignore[arg-type]
+    last = max(at for at, each in enumerate(traffic.done) if each == "renewed")
+    assert traffic.done[last - 1] == "read", "the wait for one node with each VIP may take a minute"
+    assert "asked who has it" in traffic.done[:last]
+
+
+@pytest.mark.usefixtures("_quick")
 def test_a_way_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("esipp.scenarios.continuity.run.LEAST", 0.1)
     traffic = FakeStreams()
