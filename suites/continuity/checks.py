@@ -115,7 +115,7 @@ def differences(event: Event, way: Way, what: What) -> Iterator[KnownDifference]
         yield STATELESS
     if way.by == DEFAULT and what is What.LASTING and (may_move(event, way) or event.refuses or event.joins):
         yield MOVED_VIP
-    if event.rewrites and what is What.LASTING and (way.by == NODEPORT or way.by in PROXIES):
+    if event.rewrites and what is What.LASTING and way.by in (NODEPORT, DEFAULT, *PROXIES):
         yield CHAINS_GONE
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:
         yield from by_proxy(PROXIED)

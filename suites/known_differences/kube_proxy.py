@@ -32,14 +32,15 @@ CHAINS_GONE = KnownDifference(
     covers=UNTRANSLATED,
     reason="a finding: kube-proxy removes the NAT chains of its earlier mode before it writes those of the new one. "
     "Where nothing else on the node has NAT chains of this family, the kernel translates no packet meanwhile, and the "
-    "node resets connections to its own addresses. No document says whether they live on",
+    "node resets connections to its own addresses, and loses what is sent to a VIP. No document says whether they live "
+    "on",
     references=(KEP_3866, MODE_CLEANUP),
     by_chance=True,
     nature=Nature.FINDING,
-    evidence="All broken connections were reset. As each of them broke, no datagram of an established UDP flow of this "
-    "family was answered at the same node. No flow of the run crosses the node with the other pod: as connections "
-    "through it broke, its health check did not answer 200, and in the same phase the flows at both other nodes were "
-    "silent, too.",
+    evidence="All broken connections were reset, or timed out at a VIP, which is no address of the node. As each of "
+    "them broke, no datagram of an established UDP flow of this family was answered at the same node. No flow of the "
+    "run crosses the node with the other pod: as connections through it broke, its health check did not answer 200, "
+    "and in the same phase the flows at both other nodes were silent, too.",
     hides="A node that breaks UDP flows and TCP connections at the same moment for another reason. A node that no flow "
     "of the run crosses, and that resets connections as its kube-proxy is replaced.",
 )

@@ -372,6 +372,21 @@ def test_a_break_without_a_reset_is_none_of_these() -> None:
     assert on_kube_proxy(seen, NODES_WAY).status is Status.FAIL
 
 
+@pytest.mark.parametrize(("silent", "status"), [(True, Status.KNOWN), (False, Status.FAIL)])
+def test_at_a_vip_nobody_resets_what_no_node_translates(silent: bool, status: Status) -> None:
+    """Three connections to a VIP timed out as those to its node's nodePort were reset (kind-iptables, 2026-11-28)."""
+    slug, at = "default.cluster", moment(Phase.PROXY_MODE, 3.0)
+    seen = broken(world(), slug, at)
+    made = [
+        each._replace(sample=lost(each.sample)) if each.sample.outcome == "reset" else each
+        for each in seen.lasting[key(slug)]
+    ]
+    seen = replace(seen, lasting={**seen.lasting, key(slug): made})
+    for way in (NODES_WAY, THROUGH_BARE) if silent else ():
+        seen = flow_silent(seen, way, at, at + PAUSE)
+    assert on_kube_proxy(seen, slug).status is status
+
+
 @pytest.mark.parametrize("phase", [QUIET, Phase.KUBE_PROXY, Phase.PROXY_UPGRADED, Phase.NETWORK_AGENT_UPGRADED])
 def test_in_no_other_phase_a_node_may_translate_nothing(phase: Phase) -> None:
     assert on_kube_proxy(untranslated(NODES_WAY, phase), NODES_WAY, phase).status is Status.FAIL

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
-from esipp.checks.model import TrafficPolicy
+from esipp.checks.model import Balancer, TrafficPolicy
 from esipp.checks.timing import LAG, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
 from esipp.judging.timeline.expected_backends import first_503
-from esipp.judging.timeline.streams import ANSWERED, OURS, Sample, Stream
+from esipp.judging.timeline.streams import ANSWERED, LOST, OURS, Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence, LinkChange, moves
 
@@ -260,8 +260,13 @@ one. In the first run there were six to eight (kind-iptables, 2026-11-28)."""
 
 
 def untranslated(seen: ContinuityEvidence, check: ContinuityCheck, broken: Sequence[Break]) -> str:
-    """That nodes translated no packet of a family whenever they reset a connection, as text; empty if one did."""
-    if not check.subject.event.rewrites or any(each.sample.outcome != "reset" for each in broken):
+    """That nodes translated no packet of a family whenever a connection broke, as text; empty if one did.
+
+    A node resets a connection to an address of its own. A VIP is none, so what is sent there is lost.
+    """
+    at_vip = check.subject.way.by == Balancer.DEFAULT.value
+    outcomes = {"reset", LOST} if at_vip else {"reset"}
+    if not check.subject.event.rewrites or any(each.sample.outcome not in outcomes for each in broken):
         return ""
     found = [_silent_there(seen, check, each) for each in broken]
     return found[0] if all(found) else ""
