@@ -266,7 +266,8 @@ class Disruptor:
         way = self._findings.on_node(node, [])
         if way is None:
             raise HarnessError(
-                f"Cannot reach node {node} without Kubernetes.", "this is possible only for kind's nodes."
+                f"Cannot reach node {node} without Kubernetes.",
+                "disruptions on nodes need nodes that are containers on this machine, as kind's are.",
             )
         return tuple(way)
 

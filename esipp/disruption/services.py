@@ -24,16 +24,18 @@ from esipp.probing.node_containers import run as run_on
 Way = tuple[str, ...]
 
 ASK_SECONDS, LONG_SECONDS = 2.0, 30.0
-"""The time of a request to an API server that is away, and to one that is slow."""
+"""Timeouts in seconds of a request to an API server that is away, and to one that is slow."""
 SLOW = 1.0
-"""Seconds of an answer that is slow."""
+"""Seconds from which on an answer counts as slow."""
 ASK_SPACING = 1.0
+"""Seconds between the end of a request and the next one."""
 UNANSWERED = Budget("an unanswered request to the stopped API server", 30.0, need=1, spacing=0.1)
 LATE = Budget("a late answer of the slow API server", 30.0, need=1, spacing=0.1)
 GIVEN_UP = 10.0
 """Seconds without an answer after which clients of the API give up: what has leader election, by its defaults."""
 STARTED_AGAIN = Budget("an API server to start again, and all to be ready", 330.0, need=1, spacing=0.5)
-"""At once the first time; its kubelet waits longer each time, up to 300 s, until none has ended for ten minutes."""
+"""Its kubelet starts it at once the first time, and waits longer each time, up to 300 s. After ten minutes without an
+end it begins anew."""
 CONTROL_PLANE = Budget("the control plane to work again", 330.0, need=1, spacing=0.5)
 """Its kubelet restarts a component that lost its leader election; after many restarts, that takes up to 300 s."""
 NOT_READY = Budget("a node without a kubelet to become not ready", 180.0, need=1, spacing=0.5)
@@ -161,7 +163,7 @@ class OnNodes(Action):
         for node, way in self.nodes.items():
             if not shell.is_stopped(way, self.what):
                 raise HarnessError(
-                    f"On node {node}, it is not so that {state}.",
+                    f"Node {node} is not disrupted any more, or not yet: expected that {state}.",
                     "check whether the node's own timer has undone it, or its kubelet has started it again.",
                 )
         return state
@@ -171,8 +173,8 @@ class OnNodes(Action):
 class AgentDisturbed(OnNodes):
     """An agent on a node, stopped or without the programs that write its rules.
 
-    One that was stopped is killed in the end. So it learns what has changed as any kube-proxy does that starts, and
-    not from a watch that goes on.
+    An agent that was stopped is killed in the end. So it learns of changes by starting anew, and not from a watch that
+    goes on.
     """
 
     _starts: dict[str, int] = field(default_factory=dict, init=False)
@@ -186,7 +188,8 @@ class AgentDisturbed(OnNodes):
         """Wait until its kubelet has started it again; one that writes its rules again is back at once."""
         if any(shell.is_stopped(way, self.what) for way in self.nodes.values()):
             raise HarnessError(
-                f"On node {self._node}, {shell.SERVICES[self.what].state}.", f"see 'ps' on node {self._node}."
+                f"Node {self._node} is still disrupted: {shell.SERVICES[self.what].state}.",
+                f"see 'ps' on node {self._node}.",
             )
         if self.what is Disruption.PROXY_SICK:
             return "undone"
@@ -215,7 +218,7 @@ class AgentDisturbed(OnNodes):
 class BalancerCutOff(OnNodes):
     """A load balancer beside the nodes that reaches no API server.
 
-    Its process is not stopped, as that also sends health checks. And no node could resume it if a run is killed.
+    Its process is not stopped: it also sends the health checks, and no node could resume it if a run is killed.
 
     Args:
         addresses: its addresses.

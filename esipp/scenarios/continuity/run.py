@@ -46,7 +46,7 @@ QUIET = 1.5
 """Seconds in which nothing is done, before, between and after: no less, as the last requests need time to be over."""
 
 FIRST_QUIET = 4.0
-
+"""Seconds of the first quiet time, before any event: its checks need more probes than those between events."""
 
 ASKED_AGAIN = 2.0
 """Seconds after which pods are asked again whose node's agent could not ask them: each attempt starts a process."""
@@ -68,8 +68,8 @@ class Gathering:
         disruptor: creates the disruptor; called only if a phase needs it.
         say: receives progress messages.
         timeouts: how long each wait may take.
-        bound: the promised time within which the cluster's own load balancer must have left a node.
-        fails_over: the promised time within which another node has the VIP of one that is gone.
+        bound: the promise of the cluster's own load balancer, how soon it has left a node; None if there is none.
+        fails_over: its promise, how soon another node has the VIP of one that is gone; None if there is none.
         timed: records when an event was.
         so_far: the evidence so far.
         links: the families of VIPs for which the client asks its link who has them.
@@ -193,7 +193,7 @@ class Gathering:
         testbed.cluster.create(f"/apis/apps/v1/namespaces/{testbed.namespace}/deployments", manifest)
         held = self.stop.converge(acts.whole, self.timeouts.pods_ready)
         if not held.held:
-            raise HarnessError(f"The pods of the Deployment are not ready: {held}.", "kubectl get events -A")
+            raise HarnessError(f"The pods of the Deployment are not ready: {held}.", "see 'kubectl get events -A'.")
         acts.streams.start()
         settled = self._settle(acts, keys)
         if settled and all(stream.name in settled for stream in acts.streams.streams.values()):
