@@ -504,7 +504,7 @@ def test_a_node_that_joins_and_never_serves_fails_after_its_time() -> None:
             False, Status.FAIL, "pod c1 on node c answered",
         ),
         (lambda each: each._replace(outcome="200"), True, Status.FAIL, "its health check said 200"),
-        (lambda each: each._replace(outcome="refused"), True, Status.FAIL, "its health check says refused in the end"),
+        (lambda each: each._replace(outcome="refused"), True, Status.FAIL, "says refused in the end"),
     ],
 )  # fmt: skip
 def test_a_node_that_joins_without_endpoints_is_silent_and_says_so(

@@ -712,8 +712,8 @@ class Judge:
         cluster = self.seen.joined.get((Way(NODEPORT, TrafficPolicy.CLUSTER), check.subject.family))
         serves = cluster is not None and any(each.answered for each in cluster.samples)
         if serves and last != "503":
-            reason = f"it serves a Cluster Service, and its health check says {last} in the end"
+            reason = f"the node serves a Cluster Service, and its health check of the Local one says {last} in the end"
             return Decision(Status.FAIL, check.expected, said, reason, evidence="wrong", tally=counts)
         if len(while_known) < LEAST:
-            return undecided(check, "the node that joined did not say 503, so it need not know the Service", said)
+            return undecided(check, "the node that joined never said 503, so it may not know the Service", said)
         return Decision(Status.PASS, check.expected, said, tally=counts)
