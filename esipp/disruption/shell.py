@@ -58,6 +58,7 @@ _JOINED = f'"{MARKS}/joined"'
 _ADMIN = "/etc/kubernetes/admin.conf"
 _AS_ADMIN = f"kubectl --kubeconfig={_ADMIN} --request-timeout=20s"
 TOKEN_MINUTES = 10
+"""How long a bootstrap token is valid."""
 
 
 def _of_joined(line: int, command: str) -> str:
