@@ -421,7 +421,7 @@ def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
 
 
 MADE_SICK = {
-    Disruption.TAINT: "the node has this taint",
+    Disruption.TAINT: "the node has the autoscaler's taint",
     Disruption.PROXY_SICK: "kube-proxy cannot write its rules",
     Disruption.ADDRESS_ADDED: "the Service has no endpoint",
 }
