@@ -99,7 +99,7 @@ class Notes:
     returned: float | None = None
     words: str = ""
     cut: str = ""
-    """The node that was cut off."""
+    """The node that was cut off or taken away."""
     pods: set[str] = field(default_factory=set)
     """The pods that are to go, or to become unready."""
 
