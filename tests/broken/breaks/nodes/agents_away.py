@@ -94,7 +94,7 @@ BREAKS = (
         run_of_change(ANNOUNCER),
         given_up(once_so, end_of(Disruption.SPEAKER_STOPPED, at_endpoint_node), service_of(ANNOUNCER)),
         lambda check: of_change(check, ANNOUNCER, At.VIP, Claim.SERVED),
-        names=OF_BEFORE,
+        names=GIVES_UP,
         at_once=False,
     ),
     Break(
