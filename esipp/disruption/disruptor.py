@@ -48,12 +48,12 @@ class Found(Protocol):
     """The findings of preflight that disruptions need."""
 
     @property
-    def features(self) -> Mapping[str, Feature]: ...  # noqa: D102
+    def features(self) -> Mapping[str, Feature]: ...  # noqa: D102 - preflight's Findings explain it
 
     @property
-    def reference(self) -> Reference | None: ...  # noqa: D102
+    def reference(self) -> Reference | None: ...  # noqa: D102 - preflight's Findings explain it
 
-    def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102
+    def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102 - preflight's Findings explain it
 
 
 class Disruptor:

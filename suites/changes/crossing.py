@@ -17,9 +17,10 @@ def field(event: Event, stream: StreamKind) -> Field:
 
 def required(stream: StreamKind) -> tuple[str, str]:
     """Return what is required of a stream while nothing changes, and during an event."""
+    own = [check for check in CHECKS if check.subject.stream == stream]
     if stream in HEALTH_CHECKS:
-        return "200", EXPECTED[Claim.STATUS]
-    made = {check.subject.claim for check in CHECKS if check.subject.stream == stream}
+        return EXPECTED[Claim.STATUS], "; ".join(dict.fromkeys(check.expected for check in own))
+    made = {check.subject.claim for check in own}
     return EXPECTED[Claim.SERVED], "; ".join(EXPECTED[claim] for claim in Claim if claim in made)
 
 

@@ -190,7 +190,7 @@ def test_a_loss_that_the_control_does_not_share_is_one_whatever_became_of_others
     ids=["one unanswered", "one that a proxy gave up", "one refused", "many unanswered"],
 )
 def test_few_losses_are_late_and_no_others(slug: str, outcome: str, count: int, is_late: bool) -> None:
-    gone = lambda s: s._replace(outcome=outcome, pod="", ended=s.started + 0.9)  # noqa: E731
+    gone = lambda s: s._replace(outcome=outcome, pod="", ended=s.started + 0.9)  # noqa: E731 - shorter than a function
     seen = changed(world(), slug, moment(ROLLING, 4.0), gone, count=count)
     name = check_id(ROLLING, slug, "no-loss")
     decided = Judge(seen).decide(next(check for check in CHECKS if check.id == name))
@@ -1260,7 +1260,7 @@ def test_what_was_not_done_decides_nothing() -> None:
 
 def test_trouble_of_our_own_is_no_loss() -> None:
     at = moment(ROLLING, 3.0)
-    ours = lambda s: Sample(s.seq, s.started, s.started, "error")  # noqa: E731
+    ours = lambda s: Sample(s.seq, s.started, s.started, "error")  # noqa: E731 - shorter than a function
     assert differing(changed(world(), ECMP, at, ours)) == {}
     found = differing(changed(world(), ECMP, at, ours, count=10))
     assert set(found.values()) == {Status.ERROR}
