@@ -37,7 +37,7 @@ def test_a_late_node_is_late_from_its_first_200_on(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(joined, "run_on", node.run)
     monkeypatch.setattr(joined, "set_up_run", lambda *_: Live("r", [], []))
     apply = joined.at_the_joined_node(lambda _: [Rule(Family.IPV4, "INPUT", ())], late=LATE)
-    with apply(nodes) as placed:  # type: ignore[arg-type]
+    with apply(nodes) as placed:
         assert placed.at == 0, "there is no container yet"
         node.runs = True
         assert converge(lambda: Reading(node.asked >= ASKED, f"asked {node.asked} times"), SOON).held
