@@ -8,10 +8,12 @@ from math import inf
 
 from esipp.checks.check import Level, Status
 from esipp.checks.continuity import (
+    CLAIMED_TWICE,
     MOVED,
     NODEPORT,
     ONE_NODE_WITHIN,
     PROXIES,
+    STARTING,
     UNREWRITTEN,
     UNTRANSLATED,
     ContinuityCheck,
@@ -44,8 +46,10 @@ from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
 from esipp.scenarios.continuity.reasons import (
     by_links,
+    claimed_twice,
     hides_its_node,
     late_nodes,
+    served_late,
     taken_by,
     taker,
     untranslated,
@@ -297,10 +301,13 @@ class Judge:
             or (sample.outcome == "refused" and late_nodes(self.seen, check, sample.started, vantage))
             for sample in lost
         )
-        evidence = REHASHED if rehashed else "lost"
-        return Decision(
-            Status.FAIL, check.expected, numbers.words, reason, evidence=evidence, tally=counts, late=few_late
-        )
+        own = check.subject.way.by == Balancer.DEFAULT.value
+        evidence, said = REHASHED if rehashed else "lost", numbers.words
+        if own and (why := claimed_twice(self.seen, check, lost)):
+            evidence, said = CLAIMED_TWICE, f"{said}; {why}"
+        elif why := served_late(self.seen, check, lost):
+            evidence, said = STARTING, f"{said}; {why}"
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=evidence, tally=counts, late=few_late)
 
     def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:
         """A sentence if the network itself loses as much in the quiet phase; empty if not, and in other phases."""
