@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.actions import Action
-from esipp.disruption.agents import AGENTS, agent_pods, api_servers, on_node, starts_of
+from esipp.disruption.agents import AGENTS, agent_pods, api_servers, on_node, starts_of, uid_of, waits_to_start
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
 from esipp.disruption.restarts import AGAIN
 from esipp.disruption.rollback import Undo
@@ -174,14 +174,16 @@ class AgentDisturbed(OnNodes):
     """An agent on a node, stopped or without the programs that write its rules.
 
     An agent that was stopped is killed in the end. So it learns of changes by starting anew, and not from a watch that
-    goes on.
+    goes on. Its kubelet starts it at once the first time, and waits longer each time, up to 300 s: a pod that waits is
+    deleted, and its owner makes another one.
     """
 
     _starts: dict[str, int] = field(default_factory=dict, init=False)
+    _deleted: set[str] = field(default_factory=set, init=False)
 
     def do(self) -> None:
         """Disturb it."""
-        self._starts = {uid: starts for uid, (starts, _) in self._pods().items()}
+        self._starts = {uid_of(pod): starts_of([pod])[0] for pod in self._pods()}
         super().do()
 
     def back(self) -> str:
@@ -197,21 +199,30 @@ class AgentDisturbed(OnNodes):
         def look() -> Reading:
             try:
                 pods = self._pods()
+                self._hasten(pods)
             except UnreachableError as silent:
                 return Reading(False, str(silent))
-            ready = all(is_so for _, is_so in pods.values())
-            again = bool(pods) and all(starts > self._starts.get(uid, -1) for uid, (starts, _) in pods.items())
+            again = all(starts_of([pod])[0] > self._starts.get(uid_of(pod), -1) for pod in pods)
+            ready = starts_of(pods)[1]
             return Reading(ready and again, "ready" if ready else "not ready")
 
         waited = converge(look, AGAIN).required(
             f"On node {self._node}, {AGENTS[self.what].noun} does not start again", "see 'kubectl get pods -A'."
         )
-        return f"started again after {waited.seconds:.1f} s"
+        instead = ", as another pod: its kubelet would have waited" if self._deleted else ""
+        return f"started again after {waited.seconds:.1f} s{instead}"
 
-    def _pods(self) -> dict[str, tuple[int, bool]]:
-        """The agent's pods on the node, by uid: how often containers were started again, and whether it is ready."""
-        pods = on_node(agent_pods(self.cluster, self.what), self._node)
-        return {str(pod["metadata"]["uid"]): starts_of([pod]) for pod in pods}
+    def _hasten(self, pods: Collection[Json]) -> None:
+        """Delete each pod that its kubelet does not start yet."""
+        for pod in pods:
+            if uid_of(pod) not in self._deleted and waits_to_start(pod):
+                where = pod["metadata"]
+                self.cluster.delete(f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}")
+                self._deleted.add(uid_of(pod))
+
+    def _pods(self) -> list[Json]:
+        """The agent's pods on the node."""
+        return on_node(agent_pods(self.cluster, self.what), self._node)
 
 
 @dataclass

@@ -883,6 +883,23 @@ def test_a_proxy_that_does_not_start_again_is_reported(
         make().perform(Disruption.PROXY_STOPPED, "a", nothing)
 
 
+def test_a_proxy_that_its_kubelet_lets_wait_is_replaced(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
+    """Kubelets let what often ends wait for up to 300 s; kind's let an agent wait for more than 120 s (2026-11-28)."""
+    proxy_of(fake, lambda: 0)
+    status, disturbed = fake.pods["kube-system/proxy-1"]["status"], []
+
+    def see(method: str, path: str, body: Json) -> None:
+        waits = bool(disturbed) and control_plane.says("proxy") == "S" and "kube-system/proxy-1" in fake.pods
+        state = {"waiting": {"reason": "CrashLoopBackOff"}} if waits else {"running": {}}
+        status["containerStatuses"] = [{"restartCount": 4, "state": state}]
+        status["conditions"] = [{"type": "Ready", "status": "False" if waits else "True"}]
+
+    fake.before = see
+    proof = make().perform(Disruption.PROXY_STOPPED, "a", lambda: disturbed.append(True))
+    assert proof.words.endswith(", as another pod: its kubelet would have waited")
+    assert [each["metadata"]["uid"] for each in fake.pods.values()] != ["uid-proxy-1"]
+
+
 def test_a_sick_proxy_is_well_again_at_once(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
     proxy_of(fake, lambda: 0)
     proof = make().perform(Disruption.PROXY_SICK, "a", nothing)
