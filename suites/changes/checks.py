@@ -24,21 +24,19 @@ from esipp.scenarios.service_change.subject import (
     ServiceChangeCheck,
     is_closed,
 )
-from suites.changes.events import (
+from suites.changes.events import EVENTS, NAMELESS, why_not
+from suites.changes.streams import (
     COMPARED,
     ENTRIES,
-    EVENTS,
     HEALTH_CHECKS,
     IDLE,
     KEEPING,
     MORE_NODES,
-    NAMELESS,
     STREAMS,
     TCP_FAST,
     TCP_NEW,
     TCP_ONE_PORT,
     UDP_IDLE,
-    why_not,
 )
 from suites.needs import needs
 from suites.references import *

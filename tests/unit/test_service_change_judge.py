@@ -16,7 +16,8 @@ from esipp.judging.timeline.streams import MOST_GAP, Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim, is_closed
 from suites.changes.checks import CHECKS as ALL
-from suites.changes.events import COMPARED, ENTRIES, EVENTS, EXPIRED, STREAMS, UDP_IDLE, why_not
+from suites.changes.events import EVENTS, why_not
+from suites.changes.streams import COMPARED, ENTRIES, EXPIRED, STREAMS, UDP_IDLE
 from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
 
 NOT_PRETENDED = ("idle", "idle-3-min", "idle-16-min", "scaled-to-fifty")
