@@ -5,17 +5,11 @@ from itertools import pairwise
 
 from esipp.checks.check import LONG, ROUTED, WITHOUT_NODE_PORTS, Level
 from esipp.checks.disruption import Disruption
-from esipp.checks.known_differences import KnownDifference, Nature
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.scenarios.service_change.subject import (
-    AFFINE,
-    LARGE_LOST,
-    NAMESAKE_LOST,
-    NEVER_LED,
-    OWN_NODE_GONE,
-    STALE,
     At,
     Claim,
     Event,
@@ -37,6 +31,24 @@ from suites.changes.streams import (
     TCP_NEW,
     TCP_ONE_PORT,
     UDP_IDLE,
+)
+from suites.known_differences.cilium import (
+    CLIENTS_KEPT,
+    FLOWS_KEPT,
+    FORGOTTEN_NODE,
+    LARGE_DROPPED,
+    TAKEN_FOR_ONE,
+)
+from suites.known_differences.kube_proxy import (
+    FLOWS_NEVER_LED,
+    KEPT_AFTER_FAILURE,
+    KEPT_AT_TARGET_PORT,
+    KEPT_AT_VIP,
+    KEPT_OF_DELETED,
+    KEPT_OF_NODE_PORT,
+    KEPT_OF_PORT,
+    KEPT_OF_SCTP,
+    KEPT_WITHOUT_ENDPOINTS,
 )
 from suites.needs import needs
 from suites.references import *
@@ -128,130 +140,17 @@ MIXED_UP = (
 """What a stream detects whose source ports another pod of the node has, too."""
 
 
-OF_BEFORE = "the previous pod, or whoever has that pod's address then"
-
-
-def _stale(of: str, *references: Reference, before: str = "", reaches: str = OF_BEFORE) -> KnownDifference:
-    return KnownDifference(
-        when=(("service-proxy", "kube-proxy"),),
-        covers=STALE,
-        before=before,
-        reason=f"kube-proxy keeps the connection tracking entries of {of}: a client that keeps its source port "
-        f"still reaches {reaches}",
-        references=(*references, CONNTRACK),
-        nature=Nature.DEFECT,
-        evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new "
-        "ports of the same client do not.",
-        hides="A node may keep connection tracking entries of such flows for another reason.",
-    )
-
-
 KNOWN = {
-    **{
-        (name, Protocol.UDP): _stale(
-            "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
-        )
-        for name in ("scaled-to-zero", "address-added-local")
-    },
-    **{
-        (name, Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED)
-        for name in ("deleted", "proxy-stopped-deleted", "network-agent-stopped")
-    },
-    ("proxy-sick", Protocol.UDP): _stale(
-        "UDP flows to an endpoint that was removed while it could not write its rules", STALE_AFTER_FAILURE
-    ),
-    **{
-        (name, Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED)
-        for name in ("retyped", "retyped-otherwise", "one-node-port")
-    },
-    ("target-port", Protocol.UDP): _stale(
-        "UDP flows to a pod that stays an endpoint, at another port",
-        STALE_TARGET_PORT,
-        before="1.34",
-        reaches="the previous port",
-    ),
-    **{
-        (name, Protocol.UDP): _stale("UDP flows to a port that a Service no longer has", STALE_OF_DELETED)
-        for name in ("port-changed", "port-removed")
-    },
-    ("vip-udp", Protocol.UDP): _stale(
-        "UDP flows to a Service that has lost all its endpoints or is deleted",
-        STALE_WITHOUT_ENDPOINTS,
-        STALE_OF_DELETED,
-    ),
-    **{(event.name, Protocol.SCTP): _stale("SCTP associations", SCTP_KEPT, SCTP_NOT_FLUSHED) for event in EVENTS},
+    **{(name, Protocol.UDP): KEPT_WITHOUT_ENDPOINTS for name in ("scaled-to-zero", "address-added-local")},
+    **{(name, Protocol.UDP): KEPT_OF_DELETED for name in ("deleted", "proxy-stopped-deleted", "network-agent-stopped")},
+    ("proxy-sick", Protocol.UDP): KEPT_AFTER_FAILURE,
+    **{(name, Protocol.UDP): KEPT_OF_NODE_PORT for name in ("retyped", "retyped-otherwise", "one-node-port")},
+    ("target-port", Protocol.UDP): KEPT_AT_TARGET_PORT,
+    **{(name, Protocol.UDP): KEPT_OF_PORT for name in ("port-changed", "port-removed")},
+    ("vip-udp", Protocol.UDP): KEPT_AT_VIP,
+    **{(event.name, Protocol.SCTP): KEPT_OF_SCTP for event in EVENTS},
 }
 """Known defects of kube-proxy, by event and protocol."""
-
-
-FLOWS_NEVER_LED = KnownDifference(
-    when=(("service-proxy", "kube-proxy"),),
-    covers=NEVER_LED,
-    reason="a finding: kube-proxy cleans connection tracking when endpoints of a UDP Service change, and not when the "
-    "Service does. A client that keeps its source port, and dialled a nodePort before a UDP port got it, reaches "
-    "nothing until endpoints of any UDP Service change",
-    references=(CLEANED_WITH_ENDPOINTS, STALE_OF_DELETED),
-    by_chance=True,
-    nature=Nature.FINDING,
-    evidence="No request from a port that was in use before the change was ever answered until then. Flows from new "
-    "ports of the same client are answered at the same nodePort.",
-    hides="A node may lose such flows for another reason.",
-)
-FLOWS_KEPT = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=STALE,
-    reason="Cilium keeps a flow at a pod that its Service no longer selects, as long as another Service has the pod: a "
-    "client that keeps its source port does not move",
-    references=(CILIUM_STALE_BACKEND,),
-    nature=Nature.DEFECT,
-    evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new ports "
-    "of the same client do not.",
-    hides="Cilium may keep such flows for another reason.",
-)
-CLIENTS_KEPT = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=AFFINE,
-    reason="a finding: with sessionAffinity, Cilium keeps a client at a pod that its Service no longer selects; new "
-    "connections go there, too",
-    references=(CILIUM_STALE_BACKEND,),
-    by_chance=True,
-    nature=Nature.FINDING,
-    evidence="All requests of the client reach the one pod that it had by its affinity before the change.",
-    hides="Cilium may keep such a client there for another reason.",
-)
-
-FORGOTTEN_NODE = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=OWN_NODE_GONE,
-    reason="when a Node object is deleted, Cilium's agents forget the way to the pods of that node; the API promises "
-    "such pods nothing, and Kubernetes deletes them in the end",
-    references=(NODES_PAGE, CILIUM_NODE_CLEANUP),
-    evidence="The client's own node is the one whose object was deleted, and requests are lost only until 5 s after "
-    "the object was back. Clients elsewhere lose none.",
-    hides="The client's node may lose requests for another reason during that time.",
-)
-TAKEN_FOR_ONE = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=NAMESAKE_LOST,
-    reason="when a Service loses an endpoint, Cilium takes it away from all Services of the namespace whose names "
-    "begin with that Service's name",
-    references=(CILIUM_NAMESAKES, CILIUM_NAMESAKES_FIX),
-    before="cilium.version 1.19",
-    nature=Nature.DEFECT,
-    evidence="The endpoint answered before the EndpointSlices of the other Service lost it. After that nobody "
-    "answered, although the EndpointSlices of this Service still had it.",
-    hides="Cilium may lose the endpoint at that time for another reason.",
-)
-LARGE_DROPPED = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=LARGE_LOST,
-    reason="Cilium does not pass on to a pod behind a Service the ICMP message that its answer is too large for the "
-    "way: the pod never learns of the smaller MTU, and its large answers are lost",
-    references=(CILIUM_SMALL_MTU, CILIUM_SMALL_MTU_FIX),
-    nature=Nature.DEFECT,
-    evidence="No large answer arrives in the whole event. The same client gets small answers from the same address.",
-    hides="Large answers may be lost for another reason on the way to this client.",
-)
 
 
 def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator[Claim]:
