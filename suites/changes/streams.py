@@ -70,17 +70,17 @@ TCP_FAST = replace(TCP_NEW, name="tcp-fast", sent="a new TCP connection every 50
 """It meets fifty pods in time. And a node sends each client one ICMP error a second: of 88 slow connections, no error
 reached one in 34 s, while 600 datagrams of other streams had no Service at that node (kind-iptables, 2026-11-28)."""
 
-IDLE = {
+IDLE = tuple(
     replace(
         streams.TCP_LASTING,
         name=f"tcp-{name}",
         sent=f"two requests on one TCP connection, {words} apart",
         every=seconds,
         count=2,
-    ): name
+    )
     for name, words, seconds in SILENCES
-}
-"""Streams that are silent for long, and their events."""
+)
+"""Streams that are silent for long, one for each of ``SILENCES``."""
 
 STREAMS = (
     TCP_NEW, TCP_PORT, TCP_ONE_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY, SCTP_NEW,
@@ -88,12 +88,21 @@ STREAMS = (
 )  # fmt: skip
 """What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
 
+
+def all_but(*seen: StreamKind) -> tuple[StreamKind, ...]:
+    """Return all other streams."""
+    return tuple(stream for stream in STREAMS if stream not in seen)
+
+
 KEEPING = {
     **dict.fromkeys((TCP_PORT, TCP_ONE_PORT, *IDLE), TCP_NEW),
     **dict.fromkeys((UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY), UDP_NEW),
     SCTP_PORT: SCTP_NEW,
 }
 """Streams that keep their port through all stages, and the same kind from new ports."""
+
+ONE_FLOW = (UDP_SOCKET, UDP_ONE_WAY, SCTP_PORT)
+"""Streams that are one flow."""
 
 COMPARED = {**KEEPING, LARGE: TCP_NEW}
 """Streams, and those of the same client that show which of two things fails."""
