@@ -245,12 +245,12 @@ def _status(event: Event, stream: StreamKind) -> str:
 
 def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
     """Return the known differences of a check."""
+    keeps = stream in KEEPING and stream.protocol is Protocol.UDP
     differences: tuple[KnownDifference, ...] = ()
     if stream in KEEPING and stream.protocol is Protocol.SCTP:
         differences = (KEPT_OF_SCTP,)
-    if stream in KEEPING and stream.protocol is Protocol.UDP and event.stale and claim in event.stale_in:
+    if keeps and event.stale and claim in event.stale_in:
         differences = (event.stale,)
-    keeps = stream in KEEPING and stream.protocol is Protocol.UDP
     kept = keeps and not at.is_another
     if claim in (Claim.SERVED, Claim.GONE) and (kept or any(change.sticky for change in event.changes)):
         differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)
@@ -266,7 +266,8 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
 def since(event: Event, claim: Claim) -> Need | None:
     """Return the Kubernetes version that a check needs for its event; None if that needs no certain one."""
     own = (event.status_since if claim is Claim.STATUS else None) or event.since
-    return own or (CLASSES if event.has_class else None)
+    needed = (need for need in (own, CLASSES if event.has_class else None) if need)
+    return max(needed, key=lambda need: need.number, default=None)
 
 
 def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
