@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from esipp.base.errors import PreflightError
 from esipp.checks.check import Check, Level, checks_about, is_about
 from esipp.checks.covering import Design
 from esipp.checks.crossing import Crossing
+from esipp.checks.event import Event
 from esipp.checks.model import Path as DialledPath
 from esipp.checks.path import OnPath, PathCheck
 from esipp.checks.versions import Rules, dated
@@ -91,7 +91,7 @@ def crossings() -> list[Crossing]:
     return [_suite(name, ".crossing").CROSSING for name in known]
 
 
-def events_of(suite: str) -> dict[str, Any]:
+def events_of(suite: str) -> dict[str, Event]:
     """Return the events of a suite, by their names (its module ``events``)."""
     return {event.name: event for event in _suite(suite, ".events").EVENTS}
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from esipp.checks import event
 from esipp.checks.check import Check, Profile, Subject
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import ANYTHING, Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.profile import Limit
-from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
 
 NODEPORT = "nodeport"
@@ -45,22 +45,21 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(event.Event):
     """Something that happens during steady traffic, as data; scenarios/continuity/actions.py makes it happen.
 
     Args:
-        phase: its name.
-        meanwhile: when requirements hold, as text: ``While the endpoint node is cordoned``.
-        references: what describes it.
         disruption: how it affects other users of the cluster; None if it does not.
         graceful: pods are deleted, and serve for longer than a load balancer needs to leave the node.
         last_pod_goes: the endpoint node has no pod for a while: its nodePort of a Local Service must not answer then,
             and the cluster's own load balancer may change its nodes.
         by_health_checks: a node answers 503, or drops, while a load balancer still sends requests to it. The load
             balancer may lose requests for as long as its health checks need.
+        changes_policy: the policy of the Local Services becomes Cluster, and Local again.
         closes_checks: the health checks of all nodes close, one after the other: for a while, a load balancer may know
             no node of a Local Service that is healthy.
         disturbs_balancer: it disturbs the cluster's own load balancer itself, or may make it change its nodes.
+        one_owner: one node at a time must have each VIP afterwards, as after what disturbs the load balancer.
         frees_vip: what any node may announce a VIP after, or may not, as text; empty if it does not concern VIPs.
         frees_for: seconds after that in which the VIP may move, if no bound of the load balancer is known and the
             client's neighbour table shows the move; else ``MOVES_WITHIN``.
@@ -79,15 +78,15 @@ class Event:
             start. Their health checks are closed until then, which nothing limits.
     """
 
-    phase: Phase
-    meanwhile: str
-    references: tuple[Reference, ...] = ()
+    name: Phase
     disruption: Disruption | None = None
     graceful: bool = False
     last_pod_goes: bool = False
     by_health_checks: bool = False
+    changes_policy: bool = False
     closes_checks: bool = False
     disturbs_balancer: bool = False
+    one_owner: bool = False
     frees_vip: str = ""
     frees_for: float = 0.0
     lasts: float = 0.0
@@ -101,9 +100,14 @@ class Event:
     restarts_data_plane: bool = False
 
     @property
-    def name(self) -> str:
-        """Return its name, as text."""
-        return self.phase.value
+    def phase(self) -> Phase:
+        """Return its name."""
+        return self.name
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether nothing happens."""
+        return self.name is Phase.QUIET
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:

@@ -30,6 +30,7 @@ class DaemonSet:
 
     Args:
         title: their name, as text.
+        agent: what runs in each pod, as text.
         name: the DaemonSet's.
         container: the agent's container in a pod. Containers beside it that have its image get the other one, too.
         option: the option that names another image.
@@ -39,6 +40,7 @@ class DaemonSet:
     """
 
     title: str
+    agent: str
     name: str
     container: str
     option: str
@@ -57,26 +59,48 @@ class DaemonSet:
         return f"DaemonSet kube-system/{self.name}"
 
 
-KUBE_PROXY = DaemonSet("kube-proxy", "kube-proxy", "kube-proxy", "--kube-proxy-image", "kube-proxy.other-image")
+KUBE_PROXY = DaemonSet(
+    "kube-proxy", "kube-proxy", "kube-proxy", "kube-proxy", "--kube-proxy-image", "kube-proxy.other-image"
+)
 CILIUM = DaemonSet(
-    "Cilium", "cilium", "cilium-agent", "--network-agent-image", "network-agent.other-image", 90.0, skew=1
+    "Cilium",
+    "Cilium's agent",
+    "cilium",
+    "cilium-agent",
+    "--network-agent-image",
+    "network-agent.other-image",
+    90.0,
+    skew=1,
 )
 """An agent compiles its programs when it starts. The only tested path is between consecutive minor releases:
 https://docs.cilium.io/en/stable/operations/upgrade/#version-specific-notes"""
 
-DAEMON_SETS = {
-    Disruption.PROXY_MODE: KUBE_PROXY,
-    Disruption.PROXY_SLOW: KUBE_PROXY,
-    Disruption.PROXY_UPGRADED: KUBE_PROXY,
-    Disruption.NETWORK_AGENT_UPGRADED: CILIUM,
+
+@dataclass(frozen=True)
+class Rollout:
+    """What a disruption changes so that a DaemonSet replaces its pods.
+
+    Args:
+        agents: whose pods are replaced.
+        field: what is changed, as text.
+    """
+
+    agents: DaemonSet
+    field: str
+
+    @property
+    def undone(self) -> str:
+        """The message about the undone change."""
+        return f"gave {self.agents.agent} the {self.field} that it had before"
+
+
+ROLLOUTS = {
+    Disruption.PROXY_MODE: Rollout(KUBE_PROXY, "mode"),
+    Disruption.PROXY_SLOW: Rollout(KUBE_PROXY, "minSyncPeriod"),
+    Disruption.PROXY_UPGRADED: Rollout(KUBE_PROXY, "image"),
+    Disruption.NETWORK_AGENT_UPGRADED: Rollout(CILIUM, "image"),
 }
-UNDOING = {
-    Disruption.PROXY_MODE: "gave kube-proxy the mode that it had before",
-    Disruption.PROXY_SLOW: "gave kube-proxy the minSyncPeriod that it had before",
-    Disruption.PROXY_UPGRADED: "gave kube-proxy the image that it had before",
-    Disruption.NETWORK_AGENT_UPGRADED: "gave Cilium's agent the image that it had before",
-}
-"""The messages about an undone change."""
+"""What each rollout changes, and whose pods it replaces."""
 
 NAMES = {
     CONFIG: "ConfigMap kube-system/kube-proxy",
@@ -101,7 +125,7 @@ def change_image(cluster: Cluster, what: Disruption, owner: str, image: str) -> 
         HarnessError: somebody else changes the object all the time; there may be something to undo.
         ApiError, UnreachableError: the API server refuses or does not answer.
     """
-    agents = DAEMON_SETS[what]
+    agents = ROLLOUTS[what].agents
 
     def make(daemon_set: Json) -> Json:
         refuse(daemon_set, agents)
@@ -137,7 +161,7 @@ def left_behind(cluster: Cluster) -> list[Left]:
             if refused.status not in (403, 404):
                 raise
             continue
-        if CHANGED_BY in notes and notes.get(CHANGE) in set(UNDOING):
+        if CHANGED_BY in notes and notes.get(CHANGE) in set(ROLLOUTS):
             found[Left(Disruption(notes[CHANGE]), notes[CHANGED_BY])] = None
     return list(found)
 
@@ -238,7 +262,7 @@ UNMARKED: Json = {"metadata": {"annotations": dict.fromkeys((CHANGED_BY, CHANGE,
 
 def rolled(daemon_set: Json, what: Disruption, owner: str, image: str | None = None) -> Json:
     """The merge patch by which all pods are replaced, of another image if one is given."""
-    agents = DAEMON_SETS[what]
+    agents = ROLLOUTS[what].agents
     now = image_of(daemon_set, agents)
     return {**marked(what, owner, now), "spec": {"template": _template(daemon_set, agents, owner, image or now)}}
 

@@ -48,7 +48,7 @@ class Undo:
     def done(self) -> str:
         """The message about the performed rollback."""
         if self.of_agents:
-            return daemon_sets.UNDOING[Disruption(self.what)]
+            return daemon_sets.ROLLOUTS[Disruption(self.what)].undone
         if self.what == CONTAINER:
             return f"removed container {self.node}"
         commands = shell.SERVICES[Disruption(self.what)].done if self.way else marks.UNDOING[Mark(self.what)]
@@ -62,7 +62,7 @@ class Undo:
     @property
     def of_agents(self) -> bool:
         """Whether it is about the agents of all nodes, which their DaemonSet replaces."""
-        return self.what in set(daemon_sets.UNDOING)
+        return self.what in set(daemon_sets.ROLLOUTS)
 
     def perform(self, cluster: Cluster) -> bool:
         """Perform the rollback, and return whether there was anything to undo.
@@ -73,7 +73,7 @@ class Undo:
         if self.way:
             return shell.go_on(self.way, Disruption(self.what), self.owner)
         if self.of_agents:
-            agents = daemon_sets.DAEMON_SETS[Disruption(self.what)]
+            agents = daemon_sets.ROLLOUTS[Disruption(self.what)].agents
             if agents is daemon_sets.KUBE_PROXY:
                 return kube_proxy.undo(cluster, self.owner)
             return daemon_sets.undo(cluster, agents, self.owner)

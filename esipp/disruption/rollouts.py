@@ -14,7 +14,7 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import daemon_sets, kube_proxy
 from esipp.disruption.actions import Action
 from esipp.disruption.agents import agent_pods
-from esipp.disruption.daemon_sets import CILIUM, CONFIG, DAEMON_SETS, KUBE_PROXY, DaemonSet
+from esipp.disruption.daemon_sets import CILIUM, CONFIG, KUBE_PROXY, ROLLOUTS, DaemonSet
 from esipp.disruption.kube_proxy import OTHERS, mode_of
 from esipp.disruption.marks import RefusedError, is_ready
 from esipp.disruption.rollback import Undo
@@ -69,7 +69,7 @@ class AgentsReplaced(Action):
     @property
     def agents(self) -> DaemonSet:
         """Whose pods are replaced."""
-        return DAEMON_SETS[self.what]
+        return ROLLOUTS[self.what].agents
 
     @property
     def undos(self) -> tuple[Undo, ...]:
@@ -260,7 +260,7 @@ def wait_until_replaced(cluster: Cluster, what: Disruption) -> None:
     Raises:
         HarnessError: that does not happen in time.
     """
-    agents = DAEMON_SETS[what]
+    agents = ROLLOUTS[what].agents
 
     def look() -> Reading:
         try:
@@ -273,7 +273,7 @@ def wait_until_replaced(cluster: Cluster, what: Disruption) -> None:
 
 
 def _budget(cluster: Cluster, what: Disruption) -> Budget:
-    return replace(ROLLED, seconds=ROLLED.seconds + DAEMON_SETS[what].per_node * len(agent_pods(cluster, what)))
+    return replace(ROLLED, seconds=ROLLED.seconds + ROLLOUTS[what].agents.per_node * len(agent_pods(cluster, what)))
 
 
 def _not_in_time(agents: DaemonSet) -> tuple[str, str]:

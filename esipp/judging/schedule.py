@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from esipp.checks.disruption import CLUSTER_WIDE, Disruption
+from esipp.checks.event import Event
 
 
 class Touches(StrEnum):
@@ -60,6 +61,11 @@ class PlannedEvent:
         if self.services and self.services == other.services:
             return False
         return not (self.loads and other.measures) and not (self.measures and other.loads)
+
+
+def planned(event: Event, services: str = "", measures: bool = False) -> PlannedEvent:
+    """Plan an event by what it says of itself."""
+    return PlannedEvent(str(event.name), event.seconds, touched_by(event.disruptions), services, measures)
 
 
 def only_own_services(events: Iterable[PlannedEvent]) -> bool:

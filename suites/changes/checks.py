@@ -3,19 +3,14 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from esipp.checks.check import LONG, ROUTED, WITHOUT_NODE_PORTS, Level
+from esipp.checks.check import ROUTED, Level
 from esipp.checks.disruption import Disruption
-from esipp.checks.known_differences import KnownDifference, Nature
-from esipp.checks.model import Family, Protocol, Role
+from esipp.checks.known_differences import KnownDifference
+from esipp.checks.model import Family, Protocol
 from esipp.checks.reference import Reference
 from esipp.checks.stream import Reuse, StreamKind
+from esipp.checks.versions import CLASSES, Need
 from esipp.scenarios.service_change.subject import (
-    AFFINE,
-    LARGE_LOST,
-    NAMESAKE_LOST,
-    NEVER_LED,
-    OWN_NODE_GONE,
-    STALE,
     At,
     Claim,
     Event,
@@ -24,29 +19,32 @@ from esipp.scenarios.service_change.subject import (
     ServiceChangeCheck,
     is_closed,
 )
-from suites.changes.events import (
+from suites.changes.events import EVENTS, why_not
+from suites.changes.streams import (
     COMPARED,
     ENTRIES,
-    EVENTS,
     HEALTH_CHECKS,
     IDLE,
     KEEPING,
     MORE_NODES,
-    NAMELESS,
     STREAMS,
     TCP_FAST,
     TCP_NEW,
     TCP_ONE_PORT,
     UDP_IDLE,
-    why_not,
 )
+from suites.known_differences.cilium import (
+    CLIENTS_KEPT,
+    FLOWS_KEPT,
+    FORGOTTEN_NODE,
+    LARGE_DROPPED,
+)
+from suites.known_differences.kube_proxy import FLOWS_NEVER_LED, KEPT_OF_SCTP
 from suites.needs import needs
 from suites.references import *
 from suites.streams import client_does
 
 SUITE = "changes"
-PROXIES = (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK)
-
 EXPECTED = {
     Claim.SERVED: "a pod of the Service answers in every stage",
     Claim.GONE: "no other pod answers",
@@ -86,23 +84,6 @@ TAKEN_FOR_REQUESTS = (
     "connection that a pod of the node has made"
 )
 
-GUARDED = {
-    Claim.SERVED: "the client's address is rewritten before the NetworkPolicy is applied, so that a client that it "
-    "admits is shut out",
-    Claim.GONE: "a node lets a client in that the NetworkPolicy does not admit, or rewrites its address to one that is "
-    "admitted",
-}
-"""What a check of a NetworkPolicy detects, by its claim."""
-
-OF_OWN_SLICES = {
-    Claim.SERVED: "a node does not serve endpoints of a Service without a selector, or does not find by their nodeName "
-    "that they are its own",
-    Claim.GONE: "a node serves, under Local, an endpoint whose nodeName is not its own name",
-}
-"""What a check of EndpointSlices that esipp writes detects, by its claim."""
-
-UNDONE_AT_VIP = "a NetworkPolicy shuts out a client that it admits, although the pod sees the client's own address"
-
 TOO_LARGE = (
     "a node drops large packets, or the ICMP messages by which a pod on another node learns of a smaller MTU on the way"
 )
@@ -130,138 +111,6 @@ BACK = {
 }
 """The end of outages of a load balancer, after which it must serve the VIP for what the Service has become."""
 
-MIXED_UP = (
-    "a node takes flows of two of its pods for one if they have the same source port: it drops or resets one of them, "
-    "or sends its answers to the other pod"
-)
-"""What a stream detects whose source ports another pod of the node has, too."""
-
-
-OF_BEFORE = "the previous pod, or whoever has that pod's address then"
-
-
-def _stale(of: str, *references: Reference, before: str = "", reaches: str = OF_BEFORE) -> KnownDifference:
-    return KnownDifference(
-        when=(("service-proxy", "kube-proxy"),),
-        covers=STALE,
-        before=before,
-        reason=f"kube-proxy keeps the connection tracking entries of {of}: a client that keeps its source port "
-        f"still reaches {reaches}",
-        references=(*references, CONNTRACK),
-        nature=Nature.DEFECT,
-        evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new "
-        "ports of the same client do not.",
-        hides="A node may keep connection tracking entries of such flows for another reason.",
-    )
-
-
-KNOWN = {
-    **{
-        (name, Protocol.UDP): _stale(
-            "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
-        )
-        for name in ("scaled-to-zero", "address-added-local")
-    },
-    **{
-        (name, Protocol.UDP): _stale("UDP flows to a deleted Service", STALE_OF_DELETED)
-        for name in ("deleted", "proxy-stopped-deleted", "network-agent-stopped")
-    },
-    ("proxy-sick", Protocol.UDP): _stale(
-        "UDP flows to an endpoint that was removed while it could not write its rules", STALE_AFTER_FAILURE
-    ),
-    **{
-        (name, Protocol.UDP): _stale("UDP flows to a nodePort that is freed", STALE_OF_DELETED)
-        for name in ("retyped", "retyped-otherwise", "one-node-port")
-    },
-    ("target-port", Protocol.UDP): _stale(
-        "UDP flows to a pod that stays an endpoint, at another port",
-        STALE_TARGET_PORT,
-        before="1.34",
-        reaches="the previous port",
-    ),
-    **{
-        (name, Protocol.UDP): _stale("UDP flows to a port that a Service no longer has", STALE_OF_DELETED)
-        for name in ("port-changed", "port-removed")
-    },
-    ("vip-udp", Protocol.UDP): _stale(
-        "UDP flows to a Service that has lost all its endpoints or is deleted",
-        STALE_WITHOUT_ENDPOINTS,
-        STALE_OF_DELETED,
-    ),
-    **{(event.name, Protocol.SCTP): _stale("SCTP associations", SCTP_KEPT, SCTP_NOT_FLUSHED) for event in EVENTS},
-}
-"""Known defects of kube-proxy, by event and protocol."""
-
-
-FLOWS_NEVER_LED = KnownDifference(
-    when=(("service-proxy", "kube-proxy"),),
-    covers=NEVER_LED,
-    reason="a finding: kube-proxy cleans connection tracking when endpoints of a UDP Service change, and not when the "
-    "Service does. A client that keeps its source port, and dialled a nodePort before a UDP port got it, reaches "
-    "nothing until endpoints of any UDP Service change",
-    references=(CLEANED_WITH_ENDPOINTS, STALE_OF_DELETED),
-    by_chance=True,
-    nature=Nature.FINDING,
-    evidence="No request from a port that was in use before the change was ever answered until then. Flows from new "
-    "ports of the same client are answered at the same nodePort.",
-    hides="A node may lose such flows for another reason.",
-)
-FLOWS_KEPT = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=STALE,
-    reason="Cilium keeps a flow at a pod that its Service no longer selects, as long as another Service has the pod: a "
-    "client that keeps its source port does not move",
-    references=(CILIUM_STALE_BACKEND,),
-    nature=Nature.DEFECT,
-    evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new ports "
-    "of the same client do not.",
-    hides="Cilium may keep such flows for another reason.",
-)
-CLIENTS_KEPT = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=AFFINE,
-    reason="a finding: with sessionAffinity, Cilium keeps a client at a pod that its Service no longer selects; new "
-    "connections go there, too",
-    references=(CILIUM_STALE_BACKEND,),
-    by_chance=True,
-    nature=Nature.FINDING,
-    evidence="All requests of the client reach the one pod that it had by its affinity before the change.",
-    hides="Cilium may keep such a client there for another reason.",
-)
-
-FORGOTTEN_NODE = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=OWN_NODE_GONE,
-    reason="when a Node object is deleted, Cilium's agents forget the way to the pods of that node; the API promises "
-    "such pods nothing, and Kubernetes deletes them in the end",
-    references=(NODES_PAGE, CILIUM_NODE_CLEANUP),
-    evidence="The client's own node is the one whose object was deleted, and requests are lost only until 5 s after "
-    "the object was back. Clients elsewhere lose none.",
-    hides="The client's node may lose requests for another reason during that time.",
-)
-TAKEN_FOR_ONE = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=NAMESAKE_LOST,
-    reason="when a Service loses an endpoint, Cilium takes it away from all Services of the namespace whose names "
-    "begin with that Service's name",
-    references=(CILIUM_NAMESAKES, CILIUM_NAMESAKES_FIX),
-    before="cilium.version 1.19",
-    nature=Nature.DEFECT,
-    evidence="The endpoint answered before the EndpointSlices of the other Service lost it. After that nobody "
-    "answered, although the EndpointSlices of this Service still had it.",
-    hides="Cilium may lose the endpoint at that time for another reason.",
-)
-LARGE_DROPPED = KnownDifference(
-    when=(("service-proxy", "cilium"),),
-    covers=LARGE_LOST,
-    reason="Cilium does not pass on to a pod behind a Service the ICMP message that its answer is too large for the "
-    "way: the pod never learns of the smaller MTU, and its large answers are lost",
-    references=(CILIUM_SMALL_MTU, CILIUM_SMALL_MTU_FIX),
-    nature=Nature.DEFECT,
-    evidence="No large answer arrives in the whole event. The same client gets small answers from the same address.",
-    hides="Large answers may be lost for another reason on the way to this client.",
-)
-
 
 def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator[Claim]:
     """Yield what is required of a stream."""
@@ -284,7 +133,7 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
         yield Claim.SERVED
         yield Claim.NO_LOSS
         return
-    if stream is TCP_FAST and event.name == "scaled-to-zero":
+    if stream is TCP_FAST and any(change.is_there and not change.names for change in changes):
         yield Claim.REFUSED
         return
     if at not in MORE_NODES or away:
@@ -305,15 +154,6 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
         yield Claim.STICKY
 
 
-DOCUMENTED = (
-    "source-ranges", "affinity-outlived", "affinity-held", "finalizer", "vip-retyped", "network-policy",
-    "network-policy-vip", "vip-without-node-ports", "distribution", "distribution-local", "families", "endpoint-slices",
-    NAMELESS, "address-reused", "vip-port-changed", "external-ip",
-)  # fmt: skip
-"""Events whose effect the API names, but leaves to what implements it: who filters, what follows a timeout, and how
-soon a load balancer follows."""
-
-
 def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     """Return the level.
 
@@ -321,55 +161,12 @@ def level(event: Event, at: At, stream: StreamKind, claim: Claim) -> Level:
     only ``--long`` asks, would make every usual run PARTIAL. Under affinity, a proxy in front of the nodes is a client
     with an address of its own, or several.
     """
-    if event.name == NAMELESS and claim is Claim.GONE:
-        return Level.RECORD  # the API does not say where an endpoint without nodeName is local; kube-proxy: nowhere
+    if claim in event.recorded:
+        return Level.RECORD
     usual = not event.disruptions and not event.long and not (claim is Claim.STICKY and at.is_vip)
-    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY) and event.name not in DOCUMENTED
+    by_contract = claim in (Claim.SERVED, Claim.GONE, Claim.STICKY)
     plain = stream.is_fresh and not stream.size and stream.protocol is not Protocol.SCTP
-    return Level.CORE if by_contract and plain and at is not At.OUT and usual else Level.EXTENDED
-
-
-ABOUT = {
-    "terminating": (KEP_1669,),
-    "terminating-local": (KEP_1669,),
-    **dict.fromkeys(("affinity", "affinity-local"), (API_AFFINITY,)),
-    "moved-local": (API_ETP,),
-    "one-source-port": (CILIUM_ONE_PORT_OF_TWO_PODS,),
-    "endpoint-slices": (OWN_SLICES, API_SLICE_NODE, API_ETP, API_ITP),
-    "address-reused": (OWN_SLICES,),
-    NAMELESS: (OWN_SLICES, API_SLICE_NODE, LOCAL_ENDPOINTS),
-    "internal-policy": (API_ITP, KEP_2086),
-    "families": (API_FAMILIES, DUAL_STACK),
-    "affinity-outlived": (API_AFFINITY_TIMEOUT,),
-    "affinity-held": (API_AFFINITY_TIMEOUT,),
-    "finalizer": (API_FINALIZERS, PORT_NOT_RELEASED),
-    "vip-retyped": (API_TYPE,),
-    "vip-without-node-ports": (API_ALLOCATE, KEP_1864),
-    **dict.fromkeys(("distribution", "distribution-local"), (API_DISTRIBUTION, KEP_4444)),
-    **dict.fromkeys(("retyped", "retyped-otherwise"), (API_NODE_PORT,)),
-    "one-node-port": (API_NODE_PORT,),
-    **dict.fromkeys(("port-changed", "port-removed", "vip-port-changed"), (API_PORTS,)),
-    "target-port": (API_TARGET_PORT,),
-    "external-ip": (API_EXTERNAL_IPS,),
-    "source-ranges": (API_RANGES,),
-    **dict.fromkeys(("network-policy", "network-policy-vip"), (NETWORK_POLICIES, API_ETP)),
-    "proxy-stopped": (E2E_RESTARTS, STALE_AFTER_RESTART),
-    "proxy-stopped-deleted": (E2E_RESTARTS,),
-    "proxy-sick": (KEP_3836, PROXY_HEALTHY),
-    "unwanted-node": (NODES_PAGE, KEP_3458, KEP_3836),
-    "cordoned": (NODES_PAGE, KEP_3458),
-    "proxy-slow": (SYNC_PERIOD, E2E_LAG),
-    "network-agent-stopped": (E2E_RESTARTS,),
-    **dict.fromkeys(("controller-stopped", "balancer-cut-off"), (CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING)),
-    **dict.fromkeys(("announcer-stopped", "speaker-stopped"), (METALLB_LAYER_2, API_ETP)),
-    "node-deleted": (NODES_PAGE,),
-    "node-deleted-vip": (NODES_PAGE, KEP_3458),
-    "node-left": (NODES_PAGE, E2E_RESTARTS),
-    "api-slow": (PROGRAMMING_LATENCY,),
-    "address-added": (NODEPORT_ADDRESSES, KEP_3866),
-    "address-added-local": (API_HEALTH_PORT, HEALTH_SERVERS_LEAK),
-}
-"""References of single events."""
+    return event.level if by_contract and plain and at is not At.OUT and usual else Level.EXTENDED
 
 
 def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Reference, ...]:
@@ -385,7 +182,7 @@ def references(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[
     if claim is Claim.FORGOTTEN:
         return (VIRTUAL_IPS, CONNTRACK_SYSCTL)
     general = (VIRTUAL_IPS, API_SELECTOR) if stream.is_fresh else (VIRTUAL_IPS, E2E_CONNTRACK)
-    return (*ABOUT.get(event.name, ()), *general)
+    return (*event.references, *general)
 
 
 def requirement(event: Event, at: At, stream: StreamKind, claim: Claim) -> str:
@@ -455,10 +252,12 @@ def _status(event: Event, stream: StreamKind) -> str:
 
 def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[KnownDifference, ...]:
     """Return the known differences of a check."""
-    found = KNOWN.get((event.name, stream.protocol)) if stream in KEEPING else None
-    concerned = claim is Claim.GONE or stream.protocol is Protocol.SCTP or event.name in ("proxy-sick", "target-port")
-    differences = (found,) if found and concerned else ()
     keeps = stream in KEEPING and stream.protocol is Protocol.UDP
+    differences: tuple[KnownDifference, ...] = ()
+    if stream in KEEPING and stream.protocol is Protocol.SCTP:
+        differences = (KEPT_OF_SCTP,)
+    if keeps and event.stale and claim in event.stale_in:
+        differences = (event.stale,)
     kept = keeps and not at.is_another
     if claim in (Claim.SERVED, Claim.GONE) and (kept or any(change.sticky for change in event.changes)):
         differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)
@@ -468,24 +267,22 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
         change.disruption is Disruption.NODE_DELETED and change.node is at.client.role for change in event.changes
     ):
         differences += (FORGOTTEN_NODE,)
-    if event.name == "namesake":
-        differences += (TAKEN_FOR_ONE,)
-    return (*differences, *((LARGE_DROPPED,) if at is At.SMALL_MTU else ()))
+    return (*differences, *event.known, *((LARGE_DROPPED,) if at is At.SMALL_MTU else ()))
+
+
+def since(event: Event, claim: Claim) -> Need | None:
+    """Return the Kubernetes version that a check needs for its event; None if that needs no certain one."""
+    own = (event.status_since if claim is Claim.STATUS else None) or event.since
+    needed = (need for need in (own, CLASSES if event.has_class else None) if need)
+    return max(needed, key=lambda need: need.number, default=None)
 
 
 def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim) -> ServiceChangeCheck:
-    of_kube_proxy = stream.name == Health.PROXY or {*event.disruptions} & {*PROXIES}
-    kube_proxy = ("service-proxy.kube-proxy",) if of_kube_proxy else ()
-    routed = (ROUTED,) if at is At.SMALL_MTU else ()
-    long = (LONG,) if event.long else ()
-    sctp = ("sctp",) if stream.protocol is Protocol.SCTP else ()
-    others = ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
-    others += ("nodes.three",) if any(change.node is Role.OTHER_NODE for change in event.changes) else ()
-    others += ("network-policies",) if event.guarded else ()
-    others += ("rights.endpoint-slices",) if event.own_slices else ()
-    others += ("external-ips",) if event.external_ip else ()
-    others += () if event.node_ports else (WITHOUT_NODE_PORTS,)
-    others += ("families.dual",) if event.first else ()
+    own = (ROUTED,) if at is At.SMALL_MTU else ()
+    own += ("sctp",) if stream.protocol is Protocol.SCTP else ()
+    own += ("service-proxy.kube-proxy",) if stream.name == Health.PROXY else ()
+    own += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
+    need = since(event, claim)
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",
         requirement=requirement(event, at, stream, claim),
@@ -493,31 +290,26 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
         suite=SUITE,
         references=references(event, at, stream, claim),
         features=needs(
-            *("vantage.outside", *routed, *long, *sctp, *kube_proxy, *others),
+            *("vantage.outside", *own, *event.needs),
             family=family,
             node=at.role,
             balancer=event.balancer if event.announced else None,
         ).union(*(needs(disruption=each) for each in event.disruptions)),
         subject=ServiceChange(event, at, stream, family, claim, COMPARED.get(stream)),
         expected=_expected(event, stream, claim),
-        fails_if=_fails_if(event, at, claim),
+        fails_if=event.fails_if.get(claim) or _once_back(event, at, claim) or OF_ENTRIES.get(at, FAILS_IF[claim]),
         asked=f"{stream.sent}, from before the first change until after the last one",
         differences=known(event, at, stream, claim),
+        since=need.since if need else "",
+        since_why=need.because if need else None,
     )
 
 
-def _fails_if(event: Event, at: At, claim: Claim) -> str:
-    if event.guarded:
-        return UNDONE_AT_VIP if at.is_vip and claim is Claim.SERVED else GUARDED[claim]
-    if event.name == "one-source-port":
-        return MIXED_UP
-    if event.own_slices and event.name != "address-reused":
-        return OF_OWN_SLICES[claim]
-    if event.name == "internal-policy" and claim is Claim.GONE:
-        return "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became Local"
-    if at is At.VIP and claim is Claim.SERVED and (back := next(filter(None, map(BACK.get, event.disruptions)), "")):
-        return f"a load balancer gives up a VIP, or does not follow a change of the Service, once {back}"
-    return OF_ENTRIES.get(at, FAILS_IF[claim])
+def _once_back(event: Event, at: At, claim: Claim) -> str:
+    back = next(filter(None, map(BACK.get, event.disruptions)), "")
+    if not back or at is not At.VIP or claim is not Claim.SERVED:
+        return ""
+    return f"a load balancer gives up a VIP, or does not follow a change of the Service, once {back}"
 
 
 CHECKS = [

@@ -4,7 +4,8 @@ from esipp.checks.crossing import Crossing, Field
 from esipp.checks.stream import StreamKind
 from esipp.scenarios.service_change.subject import Claim, Event
 from suites.changes.checks import CHECKS, EXPECTED, SUITE
-from suites.changes.events import ENTRIES, EVENTS, HEALTH_CHECKS, STREAMS, why_not
+from suites.changes.events import EVENTS, why_not
+from suites.changes.streams import ENTRIES, HEALTH_CHECKS, STREAMS
 
 
 def field(event: Event, stream: StreamKind) -> Field:

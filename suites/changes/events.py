@@ -1,33 +1,68 @@
 """What happens to Services and pods, stage by stage. Each event is crossed with each stream: see checks.py.
 
-A new event is an entry here, its usual seconds in scenarios/service_change/scenario.py, and, for a new kind of change,
-its ``Do`` and how run.py does it.
+A new event is an entry here, and, for a new kind of change, its ``Do`` and how run.py does it.
 """
 
-from dataclasses import replace
-
+from esipp.checks.check import Level
 from esipp.checks.disruption import MIN_SYNC_SECONDS, Disruption
 from esipp.checks.model import Balancer, Family, Protocol, Role, ServiceType, TrafficPolicy
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT
+from esipp.checks.versions import AFFINITY_TIMEOUT, SLICES, TERMINATING, Need
 from esipp.scenarios.service_change.subject import (
     AFFINITY_SECONDS,
     MINUTE,
+    USUAL,
     At,
     Change,
+    Claim,
     Do,
     Event,
     Health,
     Pods,
     closing,
 )
-from suites import streams
+from suites.changes.streams import (
+    EXPIRED,
+    HEALTH_CHECKS,
+    IDLE,
+    KEEPING,
+    LARGE,
+    MORE_NODES,
+    OF_TWO_PODS,
+    ONE_FLOW,
+    SCTP_NEW,
+    SCTP_PORT,
+    SILENCES,
+    TCP_FAST,
+    TCP_NEW,
+    TCP_ONE_PORT,
+    TCP_PORT,
+    TCP_RARE,
+    UDP_IDLE,
+    UDP_NEW,
+    UDP_ONE_PORT,
+    UDP_ONE_WAY,
+    UDP_SOCKET,
+    all_but,
+)
+from suites.known_differences.cilium import TAKEN_FOR_ONE
+from suites.known_differences.kube_proxy import (
+    KEPT_AFTER_FAILURE,
+    KEPT_AT_TARGET_PORT,
+    KEPT_AT_VIP,
+    KEPT_OF_DELETED,
+    KEPT_OF_NODE_PORT,
+    KEPT_OF_PORT,
+    KEPT_WITHOUT_ENDPOINTS,
+)
+from suites.references import *
 
 NODE_PORTS = (At.ENDPOINT_NODE, At.BARE_NODE, At.OTHER_NODE, At.CONTROL_PLANE)
 TCP, UDP = Protocol.TCP, Protocol.UDP
-SYNC_PERIOD = 30.0
+RETRIES = 30.0
 """Seconds after which kube-proxy tries again to write its rules, at the latest."""
-TOLERATED = 2 * SYNC_PERIOD
+TOLERATED = 2 * RETRIES
 """Seconds for which kube-proxy may fail to write its rules until it says that it is not healthy."""
 CONTROLLERS = 5.0
 """Seconds in which controllers of load balancers notice a Node object that has changed: they watch it."""
@@ -41,12 +76,6 @@ PROXY_STOPPED, PROXY_SLOW = Disruption.PROXY_STOPPED, Disruption.PROXY_SLOW
 NETWORK_STOPPED = Disruption.NETWORK_STOPPED
 AT_BARE_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP})
 """What the kube-proxy of the bare node serves: its nodePorts, and the ClusterIPs of its pods."""
-SILENCES = (("idle", "a minute", float(MINUTE)), ("idle-3-min", "3 min", 180.0), ("idle-16-min", "16 min", 960.0))
-"""Events in which a connection is idle, and for how many seconds. A service proxy once forgot connections of pods after
-131 s; IPVS does after 15 min by default."""
-
-EXPIRED = 150.0
-"""Seconds after which Linux has forgotten a UDP flow without packets: 120, or 30 if it has seen only a few."""
 
 NO_NODE_PORT = closing(NODE_PORTS, TCP, UDP)
 NO_VIP = closing((At.VIP,), TCP)
@@ -55,6 +84,35 @@ NO_OTHER_ADDRESS = closing((At.NEW_ADDRESS,), TCP, UDP)
 AT_VIP = frozenset({At.VIP})
 OF_PODS = (At.CLUSTER_IP, At.OWN_CLUSTER_IP, At.POD_IP)
 """Entries that pods dial."""
+ON_ALL_NODES = (*USUAL, *MORE_NODES)
+AT_ENDPOINT_NODE = (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
+"""What answers if the external and the internal policy are Local."""
+
+SEEN_ELSEWHERE = (tuple(KEEPING), "other events show what flows under way meet when an endpoint is replaced")
+CLUSTER_INSIDE = "internalTrafficPolicy is Cluster: other nodes' clients show it"
+
+GUARDED = {
+    Claim.SERVED: "the client's address is rewritten before the NetworkPolicy is applied, so that a client that it "
+    "admits is shut out",
+    Claim.GONE: "a node lets a client in that the NetworkPolicy does not admit, or rewrites its address to one that is "
+    "admitted",
+}
+"""What a check of a NetworkPolicy detects, by its claim."""
+
+UNDONE_AT_VIP = "a NetworkPolicy shuts out a client that it admits, although the pod sees the client's own address"
+
+OF_OWN_SLICES = {
+    Claim.SERVED: "a node does not serve endpoints of a Service without a selector, or does not find by their nodeName "
+    "that they are its own",
+    Claim.GONE: "a node serves, under Local, an endpoint whose nodeName is not its own name",
+}
+"""What a check of EndpointSlices that esipp writes detects, by its claim."""
+
+MIXED_UP = (
+    "a node takes flows of two of its pods for one if they have the same source port: it drops or resets one of them, "
+    "or sends its answers to the other pod"
+)
+"""What a stream detects whose source ports another pod of the node has, too."""
 
 
 def two_outages(what: Disruption, *, away: frozenset[At] = frozenset()) -> tuple[Change, ...]:
@@ -75,9 +133,6 @@ IN_BOTH = (
     "(in the first, a Service's only endpoint is replaced; in the second, the Service becomes a ClusterIP Service)"
 )
 
-NAMELESS = "endpoint-without-node"
-"""The event about which nothing is promised."""
-
 EVENTS = (
     Event(
         "scaled-to-zero",
@@ -87,6 +142,9 @@ EVENTS = (
             Change(Do.SELECT, Pods.NONE, lasts=8.0),  # nodes limit their ICMP errors: to some clients, one in 2 s
             Change(Do.SELECT, Pods.SECOND),
         ),
+        seconds=43,
+        sees=(TCP_FAST, UDP_ONE_WAY),
+        stale=KEPT_WITHOUT_ENDPOINTS,
     ),
     Event(
         "replaced",
@@ -96,6 +154,9 @@ EVENTS = (
             Change(Do.SELECT, Pods.SECOND),
             Change(Do.SELECT, Pods.FIRST),
         ),
+        seconds=43,
+        dialled=(*USUAL, At.CLUSTER_IP_FROM_NODE, At.SMALL_MTU, At.OUT),
+        sees=(TCP_PORT, UDP_ONE_WAY, SCTP_NEW, SCTP_PORT),
     ),
     Event(
         "moved",
@@ -104,6 +165,9 @@ EVENTS = (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.SELECT, Pods.ELSEWHERE),
         ),
+        seconds=15,
+        dialled=(*USUAL, At.CLUSTER_IP_FROM_NODE),
+        sees=(TCP_PORT,),
     ),
     Event(
         "moved-local",
@@ -113,6 +177,16 @@ EVENTS = (
             Change(Do.SELECT, Pods.ELSEWHERE, closed=closing((At.ENDPOINT_NODE,), TCP, UDP)),
         ),
         external=TrafficPolicy.LOCAL,
+        seconds=15,
+        references=(API_ETP,),
+        dialled=(At.ENDPOINT_NODE, At.BARE_NODE),
+        unseen=(
+            (
+                (At.CLUSTER_IP,),
+                "the external policy is not about ClusterIPs, and another event moves the endpoint of one",
+            ),
+            ((At.OWN_CLUSTER_IP,), CLUSTER_INSIDE),
+        ),
     ),
     Event(
         "internal-policy",
@@ -123,6 +197,15 @@ EVENTS = (
             Change(Do.INTERNAL_CLUSTER, Pods.FIRST),
         ),
         kind=ServiceType.CLUSTER_IP,
+        seconds=15,
+        references=(API_ITP, KEP_2086),
+        dialled=(At.CLUSTER_IP, At.OWN_CLUSTER_IP),
+        unseen=((ONE_FLOW, "flows that have a pod may keep it when a policy changes"),),
+        since=Need("1.22", KEP_2086),
+        fails_if={
+            Claim.GONE: "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became "
+            "Local",
+        },
     ),
     Event(
         "families",
@@ -137,6 +220,11 @@ EVENTS = (
             Change(Do.BOTH_FAMILIES, Pods.FIRST),
         ),
         first=Family.IPV6,
+        seconds=17,
+        references=(API_FAMILIES, DUAL_STACK),
+        dialled=ON_ALL_NODES,
+        unseen=((tuple(KEEPING), "other events show what flows under way meet when a nodePort is freed"),),
+        level=Level.EXTENDED,
     ),
     Event(
         "replaced-local",
@@ -147,6 +235,8 @@ EVENTS = (
         ),
         external=TrafficPolicy.LOCAL,
         internal=TrafficPolicy.LOCAL,
+        seconds=13,
+        dialled=AT_ENDPOINT_NODE,
     ),
     Event(
         "endpoint-slices",
@@ -160,9 +250,16 @@ EVENTS = (
         external=TrafficPolicy.LOCAL,
         internal=TrafficPolicy.LOCAL,
         own_slices=True,
+        seconds=17,
+        references=(OWN_SLICES, API_SLICE_NODE, API_ETP, API_ITP),
+        dialled=(*USUAL, At.OWN_CLUSTER_IP),
+        unseen=(SEEN_ELSEWHERE,),
+        level=Level.EXTENDED,
+        since=Need("1.22", KEP_2086),
+        fails_if=OF_OWN_SLICES,
     ),
     Event(
-        NAMELESS,
+        "endpoint-without-node",
         "While the only endpoint of a Service with Local policies and without a selector has no nodeName for some "
         "seconds",
         (
@@ -175,6 +272,14 @@ EVENTS = (
         external=TrafficPolicy.LOCAL,
         internal=TrafficPolicy.LOCAL,
         own_slices=True,
+        seconds=14,
+        references=(OWN_SLICES, API_SLICE_NODE, LOCAL_ENDPOINTS),
+        dialled=AT_ENDPOINT_NODE,
+        unseen=(SEEN_ELSEWHERE,),
+        level=Level.EXTENDED,
+        recorded=(Claim.GONE,),  # not said where an endpoint without nodeName is local; kube-proxy: nowhere
+        since=Need("1.22", KEP_2086),
+        fails_if=OF_OWN_SLICES,
     ),
     Event(  # not a pod with a former pod's address: docs/new-event.md says why
         "address-reused",
@@ -187,6 +292,12 @@ EVENTS = (
         ),
         external=TrafficPolicy.LOCAL,
         own_slices=True,
+        seconds=20,
+        references=(OWN_SLICES,),
+        dialled=(At.ENDPOINT_NODE, At.CLUSTER_IP, At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP),
+        sees=(TCP_PORT,),
+        level=Level.EXTENDED,
+        since=SLICES,
     ),
     Event(
         "namesake",
@@ -196,6 +307,9 @@ EVENTS = (
             Change(Do.NAMESAKE, Pods.FIRST, lasts=3.0),  # nodes must know the other Service before it loses the pod
             Change(Do.NAMESAKE_LEAVES, Pods.FIRST, lasts=5.0),
         ),
+        seconds=18,
+        unseen=((tuple(KEEPING), "its endpoint stays: new flows show whether nodes know it"),),
+        known=(TAKEN_FOR_ONE,),
     ),
     Event(
         "one-source-port",
@@ -207,6 +321,10 @@ EVENTS = (
             Change(Do.SELECT, Pods.ALL),
             Change(Do.SELECT, Pods.FIRST),
         ),
+        seconds=20,
+        references=(CILIUM_ONE_PORT_OF_TWO_PODS,),
+        dialled=OF_TWO_PODS,
+        fails_if=dict.fromkeys(Claim, MIXED_UP),
     ),
     Event(
         "deleted",
@@ -216,6 +334,10 @@ EVENTS = (
             Change(Do.DELETE),
             Change(Do.CREATE_AGAIN, Pods.SECOND),
         ),
+        seconds=43,
+        dialled=ON_ALL_NODES,
+        sees=(UDP_ONE_WAY,),
+        stale=KEPT_OF_DELETED,
     ),
     Event(
         "freed",
@@ -226,6 +348,12 @@ EVENTS = (
             Change(Do.DELETE, lasts=EXPIRED + 4.0),
         ),
         long=True,
+        seconds=165,
+        dialled=ON_ALL_NODES,
+        sees=(TCP_PORT, UDP_IDLE),
+        unseen=(
+            ((UDP_SOCKET,), "its datagrams keep its connection tracking entry alive: another event shows what they meet"),
+        ),
     ),
     Event(
         "finalizer",
@@ -237,6 +365,12 @@ EVENTS = (
             Change(Do.RELEASE),
             Change(Do.CREATE_AGAIN, Pods.SECOND),
         ),
+        seconds=30,
+        references=(API_FINALIZERS, PORT_NOT_RELEASED),
+        unseen=(
+            (all_but(TCP_NEW, TCP_FAST), "another event shows it at a Service that is deleted without a finalizer"),
+        ),
+        level=Level.EXTENDED,
     ),
     Event(
         "taken-over",
@@ -245,6 +379,9 @@ EVENTS = (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.TAKE_OVER, Pods.SECOND),
         ),
+        seconds=38,
+        dialled=ON_ALL_NODES,
+        sees=(UDP_ONE_WAY, SCTP_NEW, SCTP_PORT),
     ),
     Event(
         "killed",
@@ -254,6 +391,7 @@ EVENTS = (
             Change(Do.KILL),
             Change(Do.START, Pods.KILLED),
         ),
+        seconds=15,
     ),
     Event(
         "terminating",
@@ -264,6 +402,9 @@ EVENTS = (
         ),
         external=TrafficPolicy.CLUSTER,
         internal=TrafficPolicy.CLUSTER,
+        seconds=13,
+        references=(KEP_1669,),
+        since=TERMINATING,
     ),
     Event(
         "terminating-local",
@@ -274,6 +415,10 @@ EVENTS = (
         ),
         external=TrafficPolicy.LOCAL,
         internal=TrafficPolicy.LOCAL,
+        seconds=13,
+        references=(KEP_1669,),
+        dialled=AT_ENDPOINT_NODE,
+        since=TERMINATING,
     ),
     Event(
         "scaled-up-and-down",
@@ -283,6 +428,7 @@ EVENTS = (
             Change(Do.SELECT, Pods.ALL),
             Change(Do.SELECT, Pods.FIRST),
         ),
+        seconds=15,
     ),
     Event(
         "scaled-to-fifty",
@@ -293,6 +439,9 @@ EVENTS = (
             Change(Do.SELECT, Pods.FIRST),
         ),
         long=True,
+        seconds=65,
+        sees=(TCP_FAST,),
+        unseen=((all_but(TCP_FAST), "a quick stream meets fifty pods in time"),),
     ),
     *(
         Event(
@@ -302,9 +451,12 @@ EVENTS = (
                 Change(Do.CREATE, Pods.ALL),
                 Change(Do.STAY, Pods.ALL, lasts=seconds + 4.0),
             ),
+            seconds=seconds + 10.0,
             long=name != "idle",
+            sees=(idle,),
+            unseen=((all_but(TCP_NEW, *IDLE), "nothing changes"),),
         )
-        for name, words, seconds in SILENCES
+        for idle, (name, words, seconds) in zip(IDLE, SILENCES, strict=True)
     ),
     Event(
         "affinity",
@@ -316,6 +468,9 @@ EVENTS = (
             Change(Do.SELECT, Pods.SECOND, sticky=True),
             Change(Do.AFFINITY_OFF, Pods.ALL),
         ),
+        seconds=20,
+        references=(API_AFFINITY,),
+        unseen=(((UDP_SOCKET,), "one socket keeps its pod even without affinity"),),
     ),
     Event(
         "affinity-local",
@@ -329,6 +484,9 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+        seconds=20,
+        references=(API_AFFINITY,),
+        dialled=(At.ENDPOINT_NODE, At.VIP),
     ),
     Event(
         "affinity-outlived",
@@ -337,6 +495,12 @@ EVENTS = (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.AFFINITY_BRIEF, Pods.ALL, brief=True, lasts=24.0),
         ),
+        seconds=36,
+        references=(API_AFFINITY_TIMEOUT,),
+        sees=(TCP_RARE,),
+        unseen=((all_but(TCP_RARE), "its probes come too often for the affinity to time out"),),
+        level=Level.EXTENDED,
+        since=AFFINITY_TIMEOUT,
     ),
     Event(
         "affinity-held",
@@ -345,6 +509,12 @@ EVENTS = (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.AFFINITY_MINUTE, Pods.ALL, sticky=True, lasts=36.0),
         ),
+        seconds=45,
+        references=(API_AFFINITY_TIMEOUT,),
+        sees=(TCP_RARE,),
+        unseen=((all_but(TCP_RARE), "its probes come too often for the affinity to time out"),),
+        level=Level.EXTENDED,
+        since=AFFINITY_TIMEOUT,
     ),
     Event(
         "retyped",
@@ -356,6 +526,10 @@ EVENTS = (
             Change(Do.TO_LOAD_BALANCER, Pods.FIRST),
             Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_NODE_PORT),
         ),
+        seconds=45,
+        references=(API_NODE_PORT,),
+        dialled=ON_ALL_NODES,
+        stale=KEPT_OF_NODE_PORT,
     ),
     Event(
         "retyped-otherwise",
@@ -370,6 +544,10 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         unserved=True,
+        seconds=60,
+        references=(API_NODE_PORT,),
+        dialled=ON_ALL_NODES,
+        stale=KEPT_OF_NODE_PORT,
     ),
     Event(
         "one-node-port",
@@ -379,6 +557,10 @@ EVENTS = (
             Change(Do.SHARE_PORT, Pods.FIRST, closed=closing(NODE_PORTS, UDP)),
         ),
         apart=True,
+        seconds=38,
+        references=(API_NODE_PORT,),
+        dialled=(At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
+        stale=KEPT_OF_NODE_PORT,
     ),
     Event(
         "port-changed",
@@ -387,6 +569,10 @@ EVENTS = (
             Change(Do.CREATE, Pods.FIRST, closed=closing(LATER, TCP, UDP)),
             Change(Do.OTHER_PORT, Pods.FIRST, closed=closing((At.CLUSTER_IP,), TCP, UDP)),
         ),
+        seconds=41,
+        references=(API_PORTS,),
+        dialled=(*USUAL, At.CLUSTER_IP_LATER),
+        stale=KEPT_OF_PORT,
     ),
     Event(
         "port-removed",
@@ -395,6 +581,9 @@ EVENTS = (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.WITHOUT_UDP, Pods.FIRST, closed=closing((*NODE_PORTS, At.CLUSTER_IP), UDP)),
         ),
+        seconds=40,
+        references=(API_PORTS,),
+        stale=KEPT_OF_PORT,
     ),
     Event(
         "target-port",
@@ -404,6 +593,10 @@ EVENTS = (
             Change(Do.OTHER_TARGET, Pods.TWO_SERVERS),
             Change(Do.FIRST_TARGET, Pods.TWO_SERVERS),
         ),
+        seconds=15,
+        references=(API_TARGET_PORT,),
+        stale_in=(Claim.SERVED, Claim.GONE),
+        stale=KEPT_AT_TARGET_PORT,
     ),
     Event(
         "vip-port-changed",
@@ -413,6 +606,10 @@ EVENTS = (
             Change(Do.OTHER_PORT, Pods.FIRST, closed=NO_VIP),
         ),
         kind=ServiceType.LOAD_BALANCER,
+        seconds=12,
+        references=(API_PORTS,),
+        dialled=(At.VIP, At.VIP_LATER),
+        level=Level.EXTENDED,
     ),
     Event(
         "external-ip",
@@ -426,6 +623,10 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external_ip=True,
+        seconds=17,
+        references=(API_EXTERNAL_IPS,),
+        dialled=(At.VIP, At.EXTERNAL_IP),
+        level=Level.EXTENDED,
     ),
     Event(
         "freed-vip",
@@ -436,6 +637,9 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         long=True,
+        seconds=160,
+        dialled=(At.VIP,),
+        sees=(UDP_IDLE,),
     ),
     Event(
         "vip",
@@ -447,6 +651,8 @@ EVENTS = (
             Change(Do.DELETE),
         ),
         kind=ServiceType.LOAD_BALANCER,
+        seconds=15,
+        dialled=(At.VIP,),
     ),
     Event(
         "vip-without-node-ports",
@@ -458,6 +664,11 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
         node_ports=False,
+        seconds=10,
+        references=(API_ALLOCATE, KEP_1864),
+        dialled=(At.VIP,),
+        level=Level.EXTENDED,
+        since=Need("1.22", KEP_1864),
     ),
     Event(
         "vip-udp",
@@ -471,6 +682,10 @@ EVENTS = (
             Change(Do.DELETE),
         ),
         kind=ServiceType.LOAD_BALANCER,
+        seconds=45,
+        dialled=(At.VIP,),
+        carries=UDP,
+        stale=KEPT_AT_VIP,
     ),
     Event(
         "vip-retyped",
@@ -480,6 +695,10 @@ EVENTS = (
             Change(Do.TO_CLUSTER_IP, Pods.FIRST, closed=NO_VIP),
         ),
         kind=ServiceType.LOAD_BALANCER,
+        seconds=15,
+        references=(API_TYPE,),
+        dialled=(At.VIP,),
+        level=Level.EXTENDED,
     ),
     Event(
         "source-ranges",
@@ -495,6 +714,10 @@ EVENTS = (
             Change(Do.ADMIT_ALL, Pods.FIRST),
         ),
         kind=ServiceType.LOAD_BALANCER,
+        seconds=15,
+        references=(API_RANGES,),
+        dialled=(At.VIP, At.VIP_FROM_NODE),
+        level=Level.EXTENDED,
     ),
     *(
         Event(
@@ -509,8 +732,17 @@ EVENTS = (
             ),
             external=policy,
             internal=policy,
+            seconds=15,
+            references=(API_DISTRIBUTION, KEP_4444),
+            dialled=dialled,
+            unseen=(SEEN_ELSEWHERE,),
+            level=Level.EXTENDED,
+            since=Need("1.31", KEP_4444),
         )
-        for name, policy in (("distribution", TrafficPolicy.CLUSTER), ("distribution-local", TrafficPolicy.LOCAL))
+        for name, policy, dialled in (
+            ("distribution", TrafficPolicy.CLUSTER, USUAL),
+            ("distribution-local", TrafficPolicy.LOCAL, AT_ENDPOINT_NODE),
+        )
     ),
     Event(
         "network-policy",
@@ -523,6 +755,12 @@ EVENTS = (
             Change(Do.POLICY_FOR_PODS, Pods.GUARDED),
         ),
         external=TrafficPolicy.LOCAL,
+        seconds=70,
+        references=(NETWORK_POLICIES, API_ETP),
+        dialled=(At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
+        level=Level.EXTENDED,
+        since=Need("1.8", NETWORK_POLICIES),
+        fails_if=GUARDED,
     ),
     Event(
         "network-policy-vip",
@@ -535,6 +773,12 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+        seconds=70,
+        references=(NETWORK_POLICIES, API_ETP),
+        dialled=(At.VIP,),
+        level=Level.EXTENDED,
+        since=Need("1.8", NETWORK_POLICIES),
+        fails_if={**GUARDED, Claim.SERVED: UNDONE_AT_VIP},
     ),
     Event(
         "unwanted-node",
@@ -551,6 +795,11 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+        seconds=22,
+        references=(NODES_PAGE, KEP_3458, KEP_3836),
+        dialled=(At.ENDPOINT_NODE, At.VIP),
+        sees=HEALTH_CHECKS,
+        status_since=Need("1.30", KEP_3836),  # whose kube-proxy does so by default (KubeProxyDrainingTerminatingNodes)
     ),
     Event(
         "cordoned",
@@ -562,6 +811,10 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+        seconds=57,
+        references=(NODES_PAGE, KEP_3458),
+        dialled=(At.ENDPOINT_NODE, At.VIP),
+        sees=HEALTH_CHECKS,
     ),
     Event(
         "proxy-stopped",
@@ -574,6 +827,10 @@ EVENTS = (
             ),
             Change(Do.STAY, Pods.SECOND),
         ),
+        seconds=75,
+        references=(E2E_RESTARTS, STALE_AFTER_RESTART),
+        dialled=ON_ALL_NODES,
+        sees=(SCTP_NEW, SCTP_PORT),
     ),
     Event(
         "proxy-stopped-deleted",
@@ -583,6 +840,10 @@ EVENTS = (
             Change(Do.DELETE, disruption=PROXY_STOPPED, node=Role.BARE_NODE, stuck=AT_BARE_NODE, lasts=3.0),
             Change(Do.STAY_GONE),
         ),
+        seconds=72,
+        references=(E2E_RESTARTS,),
+        dialled=ON_ALL_NODES,
+        stale=KEPT_OF_DELETED,
     ),
     Event(
         "proxy-slow",
@@ -595,6 +856,8 @@ EVENTS = (
             Change(Do.SELECT, Pods.ELSEWHERE, disruption=PROXY_SLOW, within=SLOWLY),
             Change(Do.STAY, Pods.ELSEWHERE),
         ),
+        seconds=85,
+        references=(SYNC_PERIOD, E2E_LAG),
     ),
     Event(  # some add-ons serve Services in place of kube-proxy
         "network-agent-stopped",
@@ -609,6 +872,10 @@ EVENTS = (
             Change(Do.DELETE, disruption=NETWORK_STOPPED, node=Role.BARE_NODE, stuck=AT_BARE_NODE, lasts=3.0),
             Change(Do.STAY_GONE),
         ),
+        seconds=85,
+        references=(E2E_RESTARTS,),
+        dialled=ON_ALL_NODES,
+        stale=KEPT_OF_DELETED,
     ),
     Event(
         "proxy-sick",
@@ -620,17 +887,27 @@ EVENTS = (
                 Do.SELECT, Pods.SECOND, disruption=Disruption.PROXY_SICK, stuck=frozenset({At.ENDPOINT_NODE}),
                 sick=frozenset(Health), within=FIELD_LIMIT + TOLERATED,
             ),
-            Change(Do.STAY, Pods.SECOND, within=FIELD_LIMIT + SYNC_PERIOD),
+            Change(Do.STAY, Pods.SECOND, within=FIELD_LIMIT + RETRIES),
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
         unserved=True,
+        seconds=135,
+        references=(KEP_3836, PROXY_HEALTHY),
+        dialled=(At.ENDPOINT_NODE,),
+        sees=HEALTH_CHECKS,
+        stale=KEPT_AFTER_FAILURE,
+        stale_in=(Claim.SERVED, Claim.GONE),
+        status_since=Need("1.27", PROXY_HEALTHY),
     ),
     Event(
         "controller-stopped",
         f"During and after two outages of a load balancer's controller {IN_BOTH}",
         two_outages(Disruption.CONTROLLER_STOPPED),
         kind=ServiceType.LOAD_BALANCER,
+        seconds=40,
+        references=(CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
+        dialled=(At.VIP,),
     ),
     Event(
         "balancer-cut-off",
@@ -638,6 +915,9 @@ EVENTS = (
         two_outages(Disruption.BALANCER_CUT_OFF),
         kind=ServiceType.LOAD_BALANCER,
         balancer=Balancer.ECMP,
+        seconds=30,
+        references=(CLOUD_CONTROLLERS, LEFT_AFTER_RETYPING),
+        dialled=(At.VIP,),
     ),
     Event(
         "announcer-stopped",
@@ -646,6 +926,9 @@ EVENTS = (
         two_outages(Disruption.SPEAKER_STOPPED, away=AT_VIP),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+        seconds=45,
+        references=(METALLB_LAYER_2, API_ETP),
+        dialled=(At.VIP,),
     ),
     Event(
         "speaker-stopped",
@@ -661,6 +944,9 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+        seconds=30,
+        references=(METALLB_LAYER_2, API_ETP),
+        dialled=(At.ENDPOINT_NODE, At.VIP),
     ),
     Event(
         "node-deleted",
@@ -674,6 +960,9 @@ EVENTS = (
             ),
             Change(Do.STAY, Pods.SECOND),
         ),
+        seconds=25,
+        references=(NODES_PAGE,),
+        dialled=ON_ALL_NODES,
     ),
     Event(
         "node-deleted-vip",
@@ -688,6 +977,9 @@ EVENTS = (
         ),
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
+        seconds=20,
+        references=(NODES_PAGE, KEP_3458),
+        dialled=(At.ENDPOINT_NODE, At.VIP),
     ),
     Event(
         "node-left",
@@ -701,6 +993,9 @@ EVENTS = (
             ),
             Change(Do.STAY, Pods.SECOND),
         ),
+        seconds=18,
+        references=(NODES_PAGE, E2E_RESTARTS),
+        dialled=(*USUAL, At.OTHER_NODE),
     ),
     Event(
         "api-slow",
@@ -711,6 +1006,9 @@ EVENTS = (
             Change(Do.STAY, Pods.SECOND),
         ),
         kind=ServiceType.LOAD_BALANCER,
+        seconds=30,
+        references=(PROGRAMMING_LATENCY,),
+        dialled=(*USUAL, At.VIP),
     ),
     Event(
         "address-added",
@@ -721,6 +1019,9 @@ EVENTS = (
             Change(Do.SELECT, Pods.SECOND, disruption=Disruption.ADDRESS_ADDED, lasts=CONTROLLERS),
             Change(Do.STAY, Pods.SECOND, closed=NO_OTHER_ADDRESS),
         ),
+        seconds=35,
+        references=(NODEPORT_ADDRESSES, KEP_3866),
+        dialled=(*USUAL, At.NEW_ADDRESS),
     ),
     Event(
         "address-added-local",
@@ -737,202 +1038,39 @@ EVENTS = (
         kind=ServiceType.LOAD_BALANCER,
         external=TrafficPolicy.LOCAL,
         unserved=True,
+        seconds=40,
+        references=(API_HEALTH_PORT, HEALTH_SERVERS_LEAK),
+        dialled=(At.ENDPOINT_NODE,),
+        sees=HEALTH_CHECKS,
+        stale=KEPT_WITHOUT_ENDPOINTS,
     ),
 )  # fmt: skip
 
-EVERY, VARIES = 0.4, 0.15
-OFTEN = f"every {1000 * EVERY * (1 - VARIES):.0f} to {1000 * EVERY:.0f} ms"
-
-
-def _often(kind: StreamKind, sent: str, timeout: float = 0.0) -> StreamKind:
-    """The kind, less often than in continuity: streams of many events run at the same time."""
-    return replace(kind, sent=sent, every=EVERY, varies=VARIES, timeout=timeout or kind.timeout)
-
-
-TCP_NEW = _often(streams.TCP_NEW, f"a new TCP connection {OFTEN}")
-TCP_PORT = _often(streams.TCP_PORT, f"a new TCP connection {OFTEN}, from eight source ports in turn", 2.0)
-"""A source port is used again only when its last connection has ended, also if that got no answer."""
-UDP_NEW = _often(streams.UDP_NEW, f"a datagram {OFTEN}, each from a new socket", 1.0)
-UDP_SOCKET = _often(streams.UDP_SOCKET, f"a datagram {OFTEN}, all from one socket", 1.0)
-UDP_ONE_WAY = _often(
-    streams.UDP_ONE_WAY, f"a datagram {OFTEN}, all from one socket, which pods count but do not answer"
-)
-TCP_ONE_PORT = replace(
-    streams.ONE_PORT,
-    sent=f"a request {OFTEN}, all on one TCP connection from a certain source port",
-    every=EVERY,
-    varies=VARIES,
-    timeout=2.0,  # a client that waits for longer sends nothing meanwhile, as if its machine had stalled
-    count=0,
-)
-UDP_ONE_PORT = replace(
-    UDP_SOCKET,
-    name="udp-one-port",
-    ports=1,
-    sent=f"a datagram {OFTEN}, all from one socket with a certain source port",
-)
-SCTP_NEW, SCTP_PORT = (replace(each, timeout=1.0) for each in (streams.SCTP_NEW, streams.SCTP_PORT))
-
-TCP_RARE = replace(streams.TCP_NEW, name="tcp-rare", sent="a new TCP connection every 3 s", every=3.0)
-
-UDP_IDLE = replace(
-    streams.UDP_SOCKET, name="udp-idle", sent=f"two datagrams from one socket, {EXPIRED:.0f} s apart", every=EXPIRED,
-    count=2,
-)  # fmt: skip
-
-HEALTH_CHECKS = tuple(
-    StreamKind(
-        name=health.value, sent=f"a request every 500 ms for {asked}", protocol=TCP, reuse=Reuse.NEW, every=0.5,
-        timeout=1.0,
-    )
-    for health, asked in (
-        (Health.PROXY, "/healthz at port 10256 of the node"),
-        (Health.SERVICE, "the health check of the Service at the node"),
-    )
-)  # fmt: skip
-
-LARGE = streams.BULK_STEADY
-TCP_FAST = replace(TCP_NEW, name="tcp-fast", sent="a new TCP connection every 50 ms", every=0.05)
-"""It meets fifty pods in time. And a node sends each client one ICMP error a second: of 88 slow connections, no error
-reached one in 34 s, while 600 datagrams of other streams had no Service at that node (kind-iptables, 2026-11-28)."""
-
-IDLE = {
-    replace(
-        streams.TCP_LASTING,
-        name=f"tcp-{name}",
-        sent=f"two requests on one TCP connection, {words} apart",
-        every=seconds,
-        count=2,
-    ): name
-    for name, words, seconds in SILENCES
+OF_FEW = {
+    **dict.fromkeys(HEALTH_CHECKS, "kube-proxy stays healthy in this event; other suites ask its health check"),
+    TCP_RARE: "only rare connections come after the affinity's timeout",
+    UDP_IDLE: "the address must be free for longer than the silence",
+    **dict.fromkeys(IDLE, "another event is as long as the silence of this stream"),
 }
-"""Streams that are silent for long, and their events."""
+"""Streams that only the events see that name them (``Event.sees``), and why others do not."""
 
-STREAMS = (
-    TCP_NEW, TCP_PORT, TCP_ONE_PORT, LARGE, TCP_FAST, UDP_NEW, UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY, SCTP_NEW,
-    SCTP_PORT, TCP_RARE, *IDLE, UDP_IDLE, *HEALTH_CHECKS,
-)  # fmt: skip
-"""What clients send, through all stages of an event. Many events happen at once, so the pace is slow."""
-
-KEEPING = {
-    **dict.fromkeys((TCP_PORT, TCP_ONE_PORT, *IDLE), TCP_NEW),
-    **dict.fromkeys((UDP_SOCKET, UDP_ONE_PORT, UDP_ONE_WAY), UDP_NEW),
-    SCTP_PORT: SCTP_NEW,
+OTHERS_OF_FEW = {
+    TCP_FAST: "a slower stream meets the few pods of this event in time",
+    TCP_PORT: "other events show what a used port meets",
 }
-"""Streams that keep their port through all stages, and the same kind from new ports."""
+"""The same, if an event has no reason of its own.
 
-COMPARED = {**KEEPING, LARGE: TCP_NEW}
-"""Streams, and those of the same client that show which of two things fails."""
-
-ENTRIES = {
-    At.ENDPOINT_NODE: "the nodePort of the endpoint node",
-    At.BARE_NODE: "the nodePort of a node without local endpoints",
-    At.OTHER_NODE: "the nodePort of a third node",
-    At.CONTROL_PLANE: "the nodePort of a control plane node",
-    At.SHARED_PORT: "the nodePort of the Service's TCP port",
-    At.CLUSTER_IP: "the ClusterIP",
-    At.OWN_CLUSTER_IP: "the ClusterIP from the endpoint's node",
-    At.CLUSTER_IP_FROM_NODE: "the ClusterIP, from a host process",
-    At.CLUSTER_IP_LATER: "port 90 of the ClusterIP",
-    At.VIP: "the VIP",
-    At.VIP_LATER: "port 90 of the VIP",
-    At.EXTERNAL_IP: "the externalIP, an address of a node without local endpoints",
-    At.VIP_FROM_NODE: "the VIP from a node",
-    At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
-    At.OUT: "another node, from a pod",
-    At.NEW_ADDRESS: "the nodePort of the endpoint node, at an address that it has for a while",
-    At.FROM_POD: "the nodePort of the endpoint node, from a pod of another node",
-    At.FROM_SECOND_POD: "the nodePort of the endpoint node, from a second pod with the source ports of the first",
-    At.CLUSTER_IP_FROM_SECOND_POD: "the ClusterIP, from a second pod with the source ports of the first",
-    At.ANOTHER_SERVICE: "the nodePort of that other Service",
-    At.ANOTHER_CLUSTER_IP: "the ClusterIP of that other Service",
-}
-"""What is dialled."""
-
-MORE_NODES = (At.OTHER_NODE, At.CONTROL_PLANE)
-"""Entries that are dialled only where a change frees an address or a port: every node must then stop serving it."""
-
-OF_TWO_PODS = (At.CLUSTER_IP, At.CLUSTER_IP_FROM_SECOND_POD, At.FROM_POD, At.FROM_SECOND_POD)
-"""Entries that two pods of one node dial, with the same source ports at the same time."""
-
-USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
-DIALLED = {
-    "replaced": (*USUAL, At.CLUSTER_IP_FROM_NODE, At.SMALL_MTU, At.OUT),
-    "moved": (*USUAL, At.CLUSTER_IP_FROM_NODE),
-    "one-source-port": OF_TWO_PODS,
-    "deleted": (*USUAL, *MORE_NODES),
-    **dict.fromkeys(("taken-over", "freed"), (*USUAL, *MORE_NODES)),
-    **dict.fromkeys(
-        ("terminating-local", "replaced-local", "distribution-local", NAMELESS), (At.ENDPOINT_NODE, At.OWN_CLUSTER_IP)
-    ),
-    "endpoint-slices": (*USUAL, At.OWN_CLUSTER_IP),
-    "address-reused": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP),
-    **dict.fromkeys(("retyped", "retyped-otherwise"), (*USUAL, *MORE_NODES)),
-    "one-node-port": (At.ENDPOINT_NODE, At.BARE_NODE, At.SHARED_PORT),
-    "port-changed": (*USUAL, At.CLUSTER_IP_LATER),
-    "vip-port-changed": (At.VIP, At.VIP_LATER),
-    "external-ip": (At.VIP, At.EXTERNAL_IP),
-    "proxy-stopped": (*USUAL, *MORE_NODES),
-    "proxy-stopped-deleted": (*USUAL, *MORE_NODES),
-    "network-agent-stopped": (*USUAL, *MORE_NODES),
-    "proxy-sick": (At.ENDPOINT_NODE,),
-    "node-deleted": (*USUAL, *MORE_NODES),
-    "node-left": (*USUAL, At.OTHER_NODE),
-    "api-slow": (*USUAL, At.VIP),
-    "address-added": (*USUAL, At.NEW_ADDRESS),
-    "address-added-local": (At.ENDPOINT_NODE,),
-    "source-ranges": (At.VIP, At.VIP_FROM_NODE),
-    "network-policy": (At.ENDPOINT_NODE, At.CLUSTER_IP, At.OWN_CLUSTER_IP),
-    "network-policy-vip": (At.VIP,),
-    **dict.fromkeys(
-        ("unwanted-node", "cordoned", "node-deleted-vip", "affinity-local", "speaker-stopped"),
-        (At.ENDPOINT_NODE, At.VIP),
-    ),
-    "families": (*USUAL, *MORE_NODES),
-    "moved-local": (At.ENDPOINT_NODE, At.BARE_NODE),
-    "internal-policy": (At.CLUSTER_IP, At.OWN_CLUSTER_IP),
-    **dict.fromkeys(
-        (
-            "vip",
-            "vip-without-node-ports",
-            "vip-udp",
-            "vip-retyped",
-            "controller-stopped",
-            "balancer-cut-off",
-            "announcer-stopped",
-            "freed-vip",
-        ),
-        (At.VIP,),
-    ),
-}
-"""What is dialled in an event, if not the usual entries."""
-
-TRACKED = ("scaled-to-zero", "replaced", "deleted", "taken-over")
-"""The events of the datagrams that pods do not answer."""
-
-OF_ONE_PORT = ("replaced", "moved", "one-source-port", "address-reused", "freed")
-"""The events that connections from used ports see. A SYN that meets no rule, as while an address has no Service, marks
-its port in connection tracking for two minutes: from there no Service is reached, whatever rules come. In ``freed``
-none comes."""
-
-OF_PORTS = ("port-changed", "vip-port-changed")
-
-OF_FREED = ("freed", "freed-vip")
-
-OF_DISTRIBUTION = ("distribution", "distribution-local")
-
-OF_RARE = ("affinity-outlived", "affinity-held")
-
-OF_SCTP = ("replaced", "taken-over", "proxy-stopped")
-
-OF_HEALTH = ("proxy-sick", "unwanted-node", "cordoned", "address-added-local")
+A SYN that meets no rule, as while an address has no Service, marks its port in connection tracking for two minutes:
+from there no Service is reached, whatever rules come. ``freed`` sees ``tcp-port`` although its address has no Service:
+there none come.
+"""
 
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
-    if at not in DIALLED.get(event.name, USUAL):
+    if at not in event.dialled:
         return _why_not_there(event, at)
-    if event.name == "one-source-port":
+    if event.of_two_pods:
         own = stream in (TCP_NEW, TCP_PORT, TCP_ONE_PORT, UDP_NEW, UDP_ONE_PORT)
         return "" if own else "source ports of this stream are not those of another pod"
     if stream in (TCP_ONE_PORT, UDP_ONE_PORT):
@@ -945,54 +1083,28 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "no flow is older than the address"
     if at is At.OUT and stream not in (UDP_NEW, UDP_SOCKET):
         return "nodes treat the answers to other streams alike"
+    if stream in HEALTH_CHECKS and PROXY_SLOW in event.disruptions:
+        return "kube-proxy of each node is replaced in this event, and does not answer meanwhile"
+    if stream in OF_FEW and stream not in event.sees:
+        return OF_FEW[stream]
     if stream in HEALTH_CHECKS:
-        if PROXY_SLOW in event.disruptions:
-            return "kube-proxy of each node is replaced in this event, and does not answer meanwhile"
-        if event.name not in OF_HEALTH:
-            return "kube-proxy stays healthy in this event; other suites ask its health check"
         return "a node's health check is dialled at the node" if at is At.VIP else ""
-    if (stream is TCP_RARE) is not (event.name in OF_RARE):
-        return (
-            "only rare connections come after the affinity's timeout"
-            if stream is TCP_RARE
-            else "its probes come too often for the affinity to time out"
-        )
-    if event.name == "freed" and stream is UDP_SOCKET:
-        return "its datagrams keep its connection tracking entry alive: another event shows what they meet"
-    if stream is UDP_IDLE and event.name not in OF_FREED:
-        return "the address must be free for longer than the silence"
-    if stream in IDLE:
-        return "" if event.name == IDLE[stream] else "another event is as long as the silence of this stream"
-    if event.name in IDLE.values() and stream is not TCP_NEW:
-        return "nothing changes"
-    if event.name == "scaled-to-fifty" and stream is not TCP_FAST:
-        return "a quick stream meets fifty pods in time"
-    if stream is TCP_FAST and event.name not in ("scaled-to-fifty", "scaled-to-zero"):
-        return "a slower stream meets the few pods of this event in time"
-    if event.name == "finalizer" and stream is not TCP_NEW:
-        return "another event shows it at a Service that is deleted without a finalizer"
-    if event.name == "families" and stream in KEEPING:
-        return "other events show what flows under way meet when a nodePort is freed"
-    if event.name == "namesake" and stream in KEEPING:
-        return "its endpoint stays: new flows show whether nodes know it"
-    if event.name in (*OF_DISTRIBUTION, "endpoint-slices", NAMELESS) and stream in KEEPING:
-        return "other events show what flows under way meet when an endpoint is replaced"
+    if unseen := event.why_unseen(stream):
+        return unseen
     if event.guarded and stream in KEEPING:
         return "whether a NetworkPolicy ends flows that are under way is left to the network add-on"
-    if stream is TCP_PORT and (event.name not in OF_ONE_PORT or at in MORE_NODES):
-        return "other events show what a used port meets"
-    if event.name == "internal-policy" and stream in KEEPING:
-        return "flows that have a pod may keep it when a policy changes"
+    if stream in OTHERS_OF_FEW and (stream not in event.sees or (stream is TCP_PORT and at in MORE_NODES)):
+        return OTHERS_OF_FEW[stream]
     if event.announced:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what happens to its connection tracking entries"
-        if (stream.protocol is UDP) is not (event.name == "vip-udp"):
+        if (stream.protocol is UDP) is not (event.carries is UDP):
             return "many load balancers carry only one protocol, so each protocol has an event of its own"
         return ""
     if at is At.SHARED_PORT and stream.protocol is not UDP:
         return "TCP has this nodePort before and after"
     if stream.protocol is Protocol.SCTP:
-        if event.name not in OF_SCTP:
+        if stream not in event.sees:
             return "other events show what happens to SCTP's connection tracking entries"
         if at is At.CLUSTER_IP_FROM_NODE:
             return "nodePorts show how a node treats SCTP"
@@ -1001,21 +1113,21 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         if at in MORE_NODES:
             return "all nodes run the same service proxy: two of them show how it treats SCTP"
     if stream.reuse is Reuse.ONE_WAY:
-        if event.name in ("killed", "terminating", "terminating-local"):
+        if event.ends_pods:
             return "a pod that ends loses its count"
-        if event.name not in TRACKED or at in MORE_NODES:
+        if stream not in event.sees or at in MORE_NODES:
             return "the stream udp-socket uses the same connection tracking entries"
-    if stream is UDP_SOCKET and event.name == "affinity":
-        return "one socket keeps its pod even without affinity"
     return ""
 
 
 def _why_not_there(event: Event, at: At) -> str:
+    if unseen := event.why_unseen(at):
+        return unseen
     if at is At.SHARED_PORT:
         return "only one event has the same nodePort for TCP and UDP"
     if at is At.EXTERNAL_IP:
         return "only one event has a Service with an externalIP"
-    if at.is_later and event.name not in OF_PORTS:
+    if at.is_later and not any(each.is_later for each in event.dialled):
         return "the Service keeps its port"
     if at is At.OUT:
         return "another event has a Service whose nodePort exists for long enough"
@@ -1035,21 +1147,12 @@ def _why_not_there(event: Event, at: At) -> str:
         return "NodePort Services show the same at nodePorts and ClusterIPs"
     if event.kind is ServiceType.CLUSTER_IP:
         return "this Service has a ClusterIP alone: the internal policy is about nothing else"
-    if event.name == "one-source-port":
+    if event.of_two_pods:
         return "clients elsewhere do not share an address behind a node's"
-    if event.name == "moved-local" and at is At.CLUSTER_IP:
-        return "the external policy is not about ClusterIPs, and another event moves the endpoint of one"
     if at in (At.VIP, At.VIP_LATER):
         return "NodePort Services have none"
     if at in MORE_NODES:
         return "nothing is freed, and the bare node stands for all nodes without endpoints"
-    if event.name in (
-        "terminating-local", "replaced-local", "proxy-sick", "address-added-local", "network-policy",
-        "distribution-local", NAMELESS, "address-reused",
-    ):  # fmt: skip
+    if event.external is TrafficPolicy.LOCAL:
         return "under Local only the endpoint's node may answer, as other suites require"
-    return (
-        "internalTrafficPolicy is Cluster: other nodes' clients show it"
-        if at is At.OWN_CLUSTER_IP
-        else "the ClusterIP and its ports stay"
-    )
+    return CLUSTER_INSIDE if at is At.OWN_CLUSTER_IP else "the ClusterIP and its ports stay"

@@ -39,7 +39,7 @@ def may_move(event: Event, way: Way) -> bool:
     """
     if way.local and event.node is Role.BARE_NODE:
         return False
-    local = event.last_pod_goes or event.phase is Phase.POLICY_CHANGES
+    local = event.last_pod_goes or event.changes_policy
     return event.disturbs_balancer or (way.local and local)
 
 
@@ -67,10 +67,10 @@ def claims(event: Event, way: Way) -> Iterator[What]:
         yield What.NO_DELAY
     if event.cuts and way.by == DEFAULT and may_move(event, way):
         yield What.FAIL_OVER
-    if way.by == DEFAULT and (event.disturbs_balancer or event.phase in (Phase.QUIET, Phase.DRAIN)):
+    if way.by == DEFAULT and (event.disturbs_balancer or event.one_owner):
         yield What.ONE_NODE
     yield What.SOURCE
-    if event.phase is Phase.POLICY_CHANGES and way.local:
+    if event.changes_policy and way.local:
         yield What.PROMPT
     yield What.PLACE
     yield What.LASTING

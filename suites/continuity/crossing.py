@@ -1,7 +1,7 @@
 """The table of events and streams of continuity, from its checks."""
 
 from esipp.checks.check import Level
-from esipp.checks.continuity import Phase, What
+from esipp.checks.continuity import What
 from esipp.checks.crossing import Crossing, Field
 from esipp.checks.stream import StreamKind
 from suites.continuity.checks import CHECKS, WAYS
@@ -38,7 +38,7 @@ def required(stream: StreamKind) -> tuple[str, str]:
             f"balancer follows health checks, {EXPECTED[What.GAP]}, and at the cluster's own load balancer, "
             f"{EXPECTED[What.LOSSES]}",
         )
-    quiet, other = (next(event for event in EVENTS if (event.phase is Phase.QUIET) == still) for still in (True, False))
+    quiet, other = (next(event for event in EVENTS if event.is_quiet == still) for still in (True, False))
     return stream_expected(quiet, stream), "-" if stream.count else stream_expected(other, stream)
 
 

@@ -1,7 +1,8 @@
 """Events and streams of continuity. Each event is crossed with each way into the cluster and with each stream;
 ``claims`` in checks.py says what is required there.
 
-A new event is an entry here, its name in ``Phase``, and its steps in ``_steps`` of scenarios/continuity/actions.py.
+A new event is an entry here, its name in ``Phase``, and its steps in ``_steps`` of scenarios/continuity/actions.py,
+if a disruption that lasts for a while is not all of it.
 """
 
 from esipp.checks.continuity import NODEPORT, Event, Phase, Way
@@ -29,53 +30,62 @@ METALLB_REJOINS = 60.0
 both sides claim the VIPs: for 13 s once (2026-11-27)."""
 
 EVENTS = (
-    Event(phase=Phase.QUIET, meanwhile="While nothing changes"),
+    Event(name=Phase.QUIET, meanwhile="While nothing changes", seconds=5, one_owner=True),
     Event(
-        phase=Phase.ROLLING_UPDATE,
+        name=Phase.ROLLING_UPDATE,
         meanwhile="During a rolling update of one pod at a time",
+        seconds=37,
         references=(E2E_LOAD_BALANCERS, KEP_1669),
         graceful=True,
         last_pod_goes=True,
     ),
     Event(
-        phase=Phase.DELETED,
+        name=Phase.DELETED,
         meanwhile="During the graceful deletion of a pod",
+        seconds=18,
         references=(KEP_1669,),
         graceful=True,
         last_pod_goes=True,
     ),
     Event(
-        phase=Phase.FLAPS,
+        name=Phase.FLAPS,
         meanwhile="While the readiness probe of one pod fails and succeeds again, three times",
+        seconds=24,
         references=(DESIGN_BLACKHOLE,),
         last_pod_goes=True,
         by_health_checks=True,
     ),
     Event(
-        phase=Phase.POLICY_CHANGES,
+        name=Phase.POLICY_CHANGES,
         meanwhile="While the policy of the Local Services changes to Cluster and back",
+        seconds=18,
         references=(API_ETP,),
+        changes_policy=True,
         by_health_checks=True,
         frees_vip="the policy was changed",
     ),
     Event(
-        phase=Phase.CORDON,
+        name=Phase.CORDON,
         meanwhile="While the endpoint node is cordoned",
+        seconds=7,
         references=(NODES_PAGE,),
         disruption=Disruption.CORDON,
         lasts=3.0,
     ),
     Event(
-        phase=Phase.DRAIN,
+        name=Phase.DRAIN,
         meanwhile="During a drain of the endpoint node",
+        seconds=23,
         references=(NODES_PAGE, KEP_1669),
         disruption=Disruption.DRAIN,
+        one_owner=True,
         graceful=True,
         last_pod_goes=True,
     ),
     Event(
-        phase=Phase.EXCLUDE,
+        name=Phase.EXCLUDE,
         meanwhile="While the endpoint node has the label that excludes it from external load balancers",
+        seconds=9,
         references=(EXCLUDE_LABEL, KEP_3836),
         disruption=Disruption.EXCLUDE,
         disturbs_balancer=True,
@@ -83,9 +93,10 @@ EVENTS = (
         lasts=5.0,
     ),
     Event(
-        phase=Phase.IDLE_EXCLUDE,
+        name=Phase.IDLE_EXCLUDE,
         meanwhile="While a node without endpoints has the label that excludes it from external load balancers, and "
         "when it joins them again",
+        seconds=9,
         references=(EXCLUDE_LABEL, KEP_3836),
         disruption=Disruption.EXCLUDE,
         node=Role.BARE_NODE,
@@ -94,32 +105,36 @@ EVENTS = (
         lasts=5.0,
     ),
     Event(
-        phase=Phase.KUBE_PROXY,
+        name=Phase.KUBE_PROXY,
         meanwhile="During a restart of kube-proxy on the endpoint node",
+        seconds=10,
         references=(E2E_RESTARTS,),
         disruption=Disruption.KUBE_PROXY,
         lasts=2.0,
     ),
     Event(
-        phase=Phase.PROXY_UPGRADED,
+        name=Phase.PROXY_UPGRADED,
         meanwhile="While kube-proxy is replaced by one of another version on all nodes, one after the other, and back",
+        seconds=15,
         references=(E2E_RESTARTS, VERSION_SKEW),
         disruption=Disruption.PROXY_UPGRADED,
         closes_checks=True,  # of both endpoint nodes at once, for 0.7 s, in one of two runs (kind-iptables, 2026-11-28)
         lasts=3.0,
     ),
     Event(
-        phase=Phase.PROXY_MODE,
+        name=Phase.PROXY_MODE,
         meanwhile="While kube-proxy changes its mode on all nodes, one after the other, from iptables to nftables or "
         "the other way round, and back",
+        seconds=15,
         references=(KEP_3866, VIRTUAL_IPS),
         disruption=Disruption.PROXY_MODE,
         rewrites=True,
     ),
     Event(
-        phase=Phase.NETWORK_AGENT_UPGRADED,
+        name=Phase.NETWORK_AGENT_UPGRADED,
         meanwhile="While Cilium's agent is replaced by one of another version on all nodes, as its DaemonSet replaces "
         "pods, and back",
+        seconds=120,
         references=(CILIUM_UPGRADE,),
         disruption=Disruption.NETWORK_AGENT_UPGRADED,
         closes_checks=True,
@@ -127,8 +142,9 @@ EVENTS = (
         lasts=3.0,
     ),
     Event(
-        phase=Phase.SPEAKER,
+        name=Phase.SPEAKER,
         meanwhile="During a restart of the speaker of the cluster's own load balancer",
+        seconds=6,
         references=(E2E_RESTARTS,),
         disruption=Disruption.SPEAKER,
         disturbs_balancer=True,
@@ -136,8 +152,9 @@ EVENTS = (
         lasts=2.0,
     ),
     Event(
-        phase=Phase.SPEAKER_MOVES,
+        name=Phase.SPEAKER_MOVES,
         meanwhile="During a restart of the speaker that announces the VIP, while the endpoint node's pod is replaced",
+        seconds=25,
         references=(E2E_RESTARTS, KEP_1669),
         disruption=Disruption.SPEAKER,
         graceful=True,
@@ -147,9 +164,10 @@ EVENTS = (
         moves=True,
     ),
     Event(
-        phase=Phase.NETWORK_AGENT,
+        name=Phase.NETWORK_AGENT,
         meanwhile="During a restart of the network add-on's agent on the endpoint node, while that node's pod is "
         "replaced",
+        seconds=25,
         references=(E2E_RESTARTS, KEP_1669),
         disruption=Disruption.NETWORK_AGENT,
         graceful=True,
@@ -157,22 +175,25 @@ EVENTS = (
         moves=True,
     ),
     Event(
-        phase=Phase.API_SERVER,
+        name=Phase.API_SERVER,
         meanwhile="During an outage of the API server for 30 s",
+        seconds=54,
         references=(E2E_RESTARTS,),
         disruption=Disruption.API_SERVER,
         lasts=30.0,
     ),
     Event(
-        phase=Phase.API_SERVERS_IN_TURN,
+        name=Phase.API_SERVERS_IN_TURN,
         meanwhile="While the API servers of all control plane nodes are restarted, one after the other",
+        seconds=40,
         references=(E2E_RESTARTS, HA_TOPOLOGY),
         disruption=Disruption.API_SERVERS_IN_TURN,
         lasts=3.0,
     ),
     Event(
-        phase=Phase.KUBELET,
+        name=Phase.KUBELET,
         meanwhile="While the kubelet of the endpoint node is stopped, until its pods are no longer endpoints",
+        seconds=75,
         references=(NODES_PAGE, DESIGN_BLACKHOLE),
         disruption=Disruption.KUBELET,
         last_pod_goes=True,
@@ -180,32 +201,36 @@ EVENTS = (
         disturbs_balancer=True,
     ),
     Event(
-        phase=Phase.IDLE_KUBELET,
+        name=Phase.IDLE_KUBELET,
         meanwhile="While the kubelet of a node without endpoints is stopped, until that node is not ready",
+        seconds=70,
         references=(NODES_PAGE, KEP_3458),
         disruption=Disruption.KUBELET,
         node=Role.BARE_NODE,
         lasts=5.0,
     ),
     Event(
-        phase=Phase.CONNTRACK_FULL,
+        name=Phase.CONNTRACK_FULL,
         meanwhile="While a node without endpoints accepts no new flows, as with a full connection tracking table",
+        seconds=15,
         references=(CONNTRACK_SYSCTL, DESIGN_BOUND),
         disruption=Disruption.CONNTRACK_FULL,
         node=Role.BARE_NODE,
         refuses=True,
     ),
     Event(
-        phase=Phase.CONNTRACK_DELETED,
+        name=Phase.CONNTRACK_DELETED,
         meanwhile="While the connection tracking entries of the Services are deleted on the endpoint node",
+        seconds=10,
         references=(CONNTRACK_SYSCTL,),
         disruption=Disruption.CONNTRACK_DELETED,
         lasts=3.0,
         forgets=True,
     ),
     Event(
-        phase=Phase.JOINED,
+        name=Phase.JOINED,
         meanwhile="While another node without endpoints joins the cluster, and when it is taken away again",
+        seconds=60,
         references=(NODES_PAGE, KEP_3458, KEP_3836),
         disruption=Disruption.NODE_JOINED,
         node=Role.BARE_NODE,
@@ -216,8 +241,9 @@ EVENTS = (
         joins=True,
     ),
     Event(
-        phase=Phase.CUT_OFF,
+        name=Phase.CUT_OFF,
         meanwhile="While the endpoint node is cut off from its network for 20 s, and when it is back",
+        seconds=35,
         references=(NODES_PAGE, DESIGN_BOUND),
         disruption=Disruption.CUT_OFF,
         last_pod_goes=True,
@@ -230,9 +256,10 @@ EVENTS = (
         cuts=True,
     ),
     Event(
-        phase=Phase.IDLE_LEFT,
+        name=Phase.IDLE_LEFT,
         meanwhile="While a node without endpoints is gone from its network and has no Node object for 20 s, and when "
         "it joins the cluster again",
+        seconds=33,
         references=(NODES_PAGE, KEP_3458, DESIGN_BOUND),
         disruption=Disruption.NODE_LEFT,
         node=Role.BARE_NODE,
@@ -268,7 +295,7 @@ TCP_ONLY = "This proxy carries TCP alone."
 
 def why_empty(event: Event, way: Way, stream: StreamKind) -> str:
     """Return why there is no check; empty if there is one."""
-    if stream.count and event.phase is not Phase.QUIET:
+    if stream.count and not event.is_quiet:
         return SIZES if stream.size else PORTS
     if stream == ONE_PORT and way.by == Balancer.PROXY.value:
         return OWN_PORTS

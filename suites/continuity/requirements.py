@@ -116,7 +116,7 @@ def _sentences(event: Event, way: Way, what: What) -> str:
             "profile promises for a fail-over. The check only records if no outage shows that "
             "the VIP was there, or if no profile promises a time."
         )
-    if what is What.ONE_NODE and event.phase is Phase.QUIET:
+    if what is What.ONE_NODE and event.is_quiet:
         return f"Before anything changes, one node at a time answers on the link (ARP, NDP) that it has {through}."
     if what is What.ONE_NODE:
         return (
@@ -154,12 +154,12 @@ def _sentences(event: Event, way: Way, what: What) -> str:
             "node is taken away, and pods see a node's address."
         )
     if what is What.PLACE:
-        local, changes = way.by == NODEPORT and way.local, event.phase is Phase.POLICY_CHANGES
+        local, changes = way.by == NODEPORT and way.local, event.changes_policy
         pod = "a local pod" if local and not changes else "a pod"
         serving = f"{pod} that is ready, or terminating and still serving"
         under_local = " Under Local, the pod is a local one." if local and changes else ""
         return f"{meanwhile}, every answer through {through} comes from {serving}.{under_local}"
-    if event.phase is Phase.POLICY_CHANGES and way.local:
+    if event.changes_policy and way.local:
         return (
             f"{meanwhile}, every answer through {through} shows the source of one of the two policies. It shows "
             f"{expected_source(way)} before the change, and again once sources are stable: at the latest "
@@ -172,7 +172,7 @@ def expected(event: Event, way: Way, what: What) -> str:
     """Return what is expected, in short."""
     if what is What.GAP and event.may_lose_new:
         return f"no gap longer than {FIELD_LIMIT:.0f} s"
-    if what is What.ONE_NODE and event.phase is Phase.QUIET:
+    if what is What.ONE_NODE and event.is_quiet:
         return "one node at a time"
     if what is What.JOINED_NODE and way.local:
         return "no answer, and 503 at its health check node port"
@@ -238,7 +238,7 @@ def allowed(event: Event, stream: StreamKind) -> float:
 
     If its pod has gone, they count from when its EndpointSlice no longer lists that pod.
     """
-    return STEADY if event.phase is Phase.QUIET else stream.recovers
+    return STEADY if event.is_quiet else stream.recovers
 
 
 def stream_requirement(event: Event, way: Way, stream: StreamKind) -> str:
@@ -259,13 +259,13 @@ def _stream_sentences(event: Event, way: Way, stream: StreamKind) -> str:
     answers = "passes them on to a pod" if stream.reuse is Reuse.ONE_WAY else "answers"
     if keeps_its_pod(event, way, stream):
         seen += ". No endpoint changes, so all these datagrams reach one pod"
-    if event.phase is Phase.QUIET:
+    if event.is_quiet:
         return f"{sent} {answers}, is never silent for {STEADY:.0f} s and loses at most one in twenty. {seen}."
     most = f"{allowed(event, stream):.0f} s"
     sent += f" {answers}, without a gap of more than {most} while it answers new TCP connections"
     counted = ", counted from when the EndpointSlice no longer lists the pod, if that has gone"
     sent += f"{counted}." if stream.keeps_port else "."
-    if event.phase is Phase.POLICY_CHANGES and way.local:
+    if event.changes_policy and way.local:
         return (
             f"{sent} {seen}. While the policy is Cluster they may see a node's: until {RECOVERS:.0f} s after the "
             "return to Local or until TCP shows that it is Local again, whichever is later."

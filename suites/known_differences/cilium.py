@@ -12,6 +12,13 @@ from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
 from esipp.checks.versions import PROXIES
+from esipp.scenarios.service_change.subject import (
+    AFFINE,
+    LARGE_LOST,
+    NAMESAKE_LOST,
+    OWN_NODE_GONE,
+    STALE,
+)
 from suites.known_differences.where import (
     BARE,
     CLIENT,
@@ -309,4 +316,59 @@ COUNTED_BY_TARGET = replace(
     hides="A wrong count that equals this product by chance.",
     reason="a finding: Cilium counts a pod once for each target port and address family, so one pod with three target "
     "ports counts as six endpoints, also in the weight; kube-proxy counts a pod once",
+)
+FLOWS_KEPT = KnownDifference(
+    when=(REPLACES_KUBE_PROXY,),
+    covers=STALE,
+    reason="Cilium keeps a flow at a pod that its Service no longer selects, as long as another Service has the pod: a "
+    "client that keeps its source port does not move",
+    references=(CILIUM_STALE_BACKEND,),
+    nature=Nature.DEFECT,
+    evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new ports "
+    "of the same client do not.",
+    hides="Cilium may keep such flows for another reason.",
+)
+CLIENTS_KEPT = KnownDifference(
+    when=(REPLACES_KUBE_PROXY,),
+    covers=AFFINE,
+    reason="a finding: with sessionAffinity, Cilium keeps a client at a pod that its Service no longer selects; new "
+    "connections go there, too",
+    references=(CILIUM_STALE_BACKEND,),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="All requests of the client reach the one pod that it had by its affinity before the change.",
+    hides="Cilium may keep such a client there for another reason.",
+)
+
+FORGOTTEN_NODE = KnownDifference(
+    when=(REPLACES_KUBE_PROXY,),
+    covers=OWN_NODE_GONE,
+    reason="when a Node object is deleted, Cilium's agents forget the way to the pods of that node; the API promises "
+    "such pods nothing, and Kubernetes deletes them in the end",
+    references=(NODES_PAGE, CILIUM_NODE_CLEANUP),
+    evidence="The client's own node is the one whose object was deleted, and requests are lost only until 5 s after "
+    "the object was back. Clients elsewhere lose none.",
+    hides="The client's node may lose requests for another reason during that time.",
+)
+TAKEN_FOR_ONE = KnownDifference(
+    when=(REPLACES_KUBE_PROXY,),
+    covers=NAMESAKE_LOST,
+    reason="when a Service loses an endpoint, Cilium takes it away from all Services of the namespace whose names "
+    "begin with that Service's name",
+    references=(CILIUM_NAMESAKES, CILIUM_NAMESAKES_FIX),
+    before="cilium.version 1.19",
+    nature=Nature.DEFECT,
+    evidence="The endpoint answered before the EndpointSlices of the other Service lost it. After that nobody "
+    "answered, although the EndpointSlices of this Service still had it.",
+    hides="Cilium may lose the endpoint at that time for another reason.",
+)
+LARGE_DROPPED = KnownDifference(
+    when=(REPLACES_KUBE_PROXY,),
+    covers=LARGE_LOST,
+    reason="Cilium does not pass on to a pod behind a Service the ICMP message that its answer is too large for the "
+    "way: the pod never learns of the smaller MTU, and its large answers are lost",
+    references=(CILIUM_SMALL_MTU, CILIUM_SMALL_MTU_FIX),
+    nature=Nature.DEFECT,
+    evidence="No large answer arrives in the whole event. The same client gets small answers from the same address.",
+    hides="Large answers may be lost for another reason on the way to this client.",
 )

@@ -2,16 +2,10 @@
 
 from esipp.checks.continuity import SERVED_UNREADY, STALE, STARTING, UNTRANSLATED
 from esipp.checks.known_differences import KnownDifference, Nature
-from suites.references import (
-    CONNTRACK,
-    HEALTH_BEFORE_SYNC,
-    HEALTHY_AT_START,
-    KEP_3836,
-    KEP_3866,
-    MODE_CLEANUP,
-    SCTP_KEPT,
-    SCTP_UNREADY,
-)
+from esipp.checks.reference import Reference
+from esipp.scenarios.service_change.subject import NEVER_LED
+from esipp.scenarios.service_change.subject import STALE as FROM_BEFORE
+from suites.references import *
 
 SCTP_ENTRY_KEPT = KnownDifference(
     when=(("service-proxy", "kube-proxy"),),
@@ -66,4 +60,58 @@ HEALTHY_TOO_EARLY = KnownDifference(
     "nodePort at the node that joined. Probes of that node's health check had shown 200 before.",
     hides="Requests lost at another node in these seconds. A node that joins and loses requests after its first answer "
     "at the nodePort fails, and so does one that does not serve within 30 s.",
+)
+
+
+def _kept(
+    of: str,
+    *references: Reference,
+    before: str = "",
+    reaches: str = "the previous pod, or whoever has that pod's address then",
+) -> KnownDifference:
+    return KnownDifference(
+        when=(("service-proxy", "kube-proxy"),),
+        covers=FROM_BEFORE,
+        before=before,
+        reason=f"kube-proxy keeps the connection tracking entries of {of}: a client that keeps its source port "
+        f"still reaches {reaches}",
+        references=(*references, CONNTRACK),
+        nature=Nature.DEFECT,
+        evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new "
+        "ports of the same client do not.",
+        hides="A node may keep connection tracking entries of such flows for another reason.",
+    )
+
+
+KEPT_OF_SCTP = _kept("SCTP associations", SCTP_KEPT, SCTP_NOT_FLUSHED)
+KEPT_WITHOUT_ENDPOINTS = _kept(
+    "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
+)
+KEPT_OF_DELETED = _kept("UDP flows to a deleted Service", STALE_OF_DELETED)
+KEPT_AFTER_FAILURE = _kept(
+    "UDP flows to an endpoint that was removed while it could not write its rules", STALE_AFTER_FAILURE
+)
+KEPT_OF_NODE_PORT = _kept("UDP flows to a nodePort that is freed", STALE_OF_DELETED)
+KEPT_AT_TARGET_PORT = _kept(
+    "UDP flows to a pod that stays an endpoint, at another port",
+    STALE_TARGET_PORT,
+    before="1.34",
+    reaches="the previous port",
+)
+KEPT_OF_PORT = _kept("UDP flows to a port that a Service no longer has", STALE_OF_DELETED)
+KEPT_AT_VIP = _kept(
+    "UDP flows to a Service that has lost all its endpoints or is deleted", STALE_WITHOUT_ENDPOINTS, STALE_OF_DELETED
+)
+FLOWS_NEVER_LED = KnownDifference(
+    when=(("service-proxy", "kube-proxy"),),
+    covers=NEVER_LED,
+    reason="a finding: kube-proxy cleans connection tracking when endpoints of a UDP Service change, and not when the "
+    "Service does. A client that keeps its source port, and dialled a nodePort before a UDP port got it, reaches "
+    "nothing until endpoints of any UDP Service change",
+    references=(CLEANED_WITH_ENDPOINTS, STALE_OF_DELETED),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="No request from a port that was in use before the change was ever answered until then. Flows from new "
+    "ports of the same client are answered at the same nodePort.",
+    hides="A node may lose such flows for another reason.",
 )

@@ -14,7 +14,7 @@ from esipp.base.interrupt import Stop, undisturbed
 from esipp.checks.disruption import PLACED, Disruption, features_of
 from esipp.cluster.client import Cluster
 from esipp.cluster.namespaces import owner, remove_namespace, wait_for_account
-from esipp.disruption.daemon_sets import UNDOING
+from esipp.disruption.daemon_sets import ROLLOUTS
 from esipp.disruption.disruptor import Disruptor
 from esipp.ledger.run import Settings
 from esipp.preflight.preflight import Findings, examine
@@ -29,7 +29,7 @@ SECONDS = {Disruption.KUBELET: 5.0}
 
 def possible(what: Disruption, findings: Findings) -> bool:
     """Whether these agents can be changed so; if not, the reason is printed. All else must be possible here."""
-    if what not in UNDOING:
+    if what not in ROLLOUTS:
         return True
     missing = [f"{name} ({each.why})" for name in features_of(what) if not (each := findings.features[name]).present]
     if missing:

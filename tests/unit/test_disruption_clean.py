@@ -15,7 +15,8 @@ import pytest
 from esipp.base.errors import PreflightError
 from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, OWNER, RUN_LABEL
-from esipp.checks.disruption import ALL_NODES, ROLLOUTS, Disruption
+from esipp.checks import disruption
+from esipp.checks.disruption import ALL_NODES, Disruption
 from esipp.cluster import leases
 from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.namespaces import owner
@@ -86,7 +87,7 @@ def test_all_marks_are_found_and_undone(cluster: Cluster, node: FakeNode, fake: 
     assert cleaned(cluster) == ["nothing to clean up"]
 
 
-@pytest.mark.parametrize("what", ROLLOUTS)
+@pytest.mark.parametrize("what", disruption.ROLLOUTS)
 def test_agents_get_back_what_they_had(what: Disruption, cluster: Cluster, node: FakeNode, fake: FakeNodes) -> None:
     fake.add_proxies()
     fake.add_cilium()
@@ -106,7 +107,7 @@ def test_agents_get_back_what_they_had(what: Disruption, cluster: Cluster, node:
     change(DEAD)
     assert fake.plain_objects() != before
     assert cleaned(cluster, dry_run=True) == [f"would undo {what} on all nodes"]
-    assert cleaned(cluster) == [daemon_sets.UNDOING[what]]
+    assert cleaned(cluster) == [daemon_sets.ROLLOUTS[what].undone]
     assert fake.plain_objects() == before
     assert cleaned(cluster) == ["nothing to clean up"]
 
@@ -121,7 +122,7 @@ def test_a_run_that_was_killed_between_the_two_changes_of_kube_proxy_left_the_fi
         kube_proxy.change_mode(cluster, DEAD, "nftables")
     fake.before = lambda method, path, body: None
     assert fake.plain_objects() != before
-    assert cleaned(cluster) == [daemon_sets.UNDOING[Disruption.PROXY_MODE]]
+    assert cleaned(cluster) == [daemon_sets.ROLLOUTS[Disruption.PROXY_MODE].undone]
     assert fake.plain_objects() == before
 
 

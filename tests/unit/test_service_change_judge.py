@@ -14,9 +14,10 @@ from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
 from esipp.judging.timeline.streams import MOST_GAP, Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
-from esipp.scenarios.service_change.subject import At, Claim, is_closed
+from esipp.scenarios.service_change.subject import At, Claim, Event, is_closed
 from suites.changes.checks import CHECKS as ALL
-from suites.changes.events import COMPARED, ENTRIES, EVENTS, EXPIRED, STREAMS, UDP_IDLE, why_not
+from suites.changes.events import EVENTS, why_not
+from suites.changes.streams import COMPARED, ENTRIES, EXPIRED, STREAMS, UDP_IDLE
 from tests.unit.service_change_world import EVERY, HOME, SPACING, World, event_of, frozen
 
 NOT_PRETENDED = ("idle", "idle-3-min", "idle-16-min", "scaled-to-fifty")
@@ -601,6 +602,19 @@ def test_no_pair_of_event_and_stream_is_left_out_in_silence() -> None:
     assert {check.subject.claim for check in ALL} == set(Claim)
     compared = [(event, at, COMPARED[stream]) for event, at, stream in asked if stream in COMPARED and not stream.size]
     assert not any(why_not(*each) for each in compared)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+def test_what_an_event_says_of_its_streams_and_entries_shows_in_its_fields(event: Event) -> None:
+    reasons = {why_not(event, at, stream) for at in ENTRIES for stream in STREAMS}
+    assert {why for _, why in event.unseen} <= reasons
+    own = [check for check in ALL if check.subject.event == event]
+    assert {check.subject.at for check in own} == {*event.dialled}
+    carried = {stream for stream in event.sees if not event.announced or stream.protocol is event.carries}
+    assert carried <= {check.subject.stream for check in own}
+    assert {*event.stale_in} == {Claim.GONE} or event.stale
+    assert not event.stale or any(event.stale in check.differences for check in own)
+    assert {*event.recorded} == {check.subject.claim for check in own if check.level is Level.RECORD}
 
 
 def test_clients_that_pass_a_network_policy_or_are_shut_out_by_one_fail() -> None:

@@ -30,8 +30,8 @@ from esipp.scenarios.service_change.subject import INSIDE, SECOND_INSIDE, At, Cl
 from esipp.testbed import manifests
 from esipp.testbed.objects import Ground
 from suites.changes.checks import CHECKS
-from suites.changes.events import (
-    EVENTS,
+from suites.changes.events import EVENTS
+from suites.changes.streams import (
     EXPIRED,
     HEALTH_CHECKS,
     TCP_NEW,

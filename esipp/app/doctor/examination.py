@@ -259,7 +259,7 @@ def left_over(cluster: Cluster, command: str) -> list[LeftOver]:
         what = f"node {mark.node} is {mark.mark.name.lower()}"
         found.append(LeftOver(what, mark.owner, None, command, mark.owner in busy or is_alive(mark.owner)))
     for left in daemon_sets.left_behind(cluster):
-        what = f"{daemon_sets.DAEMON_SETS[left.what].title} is changed ({left.what})"
+        what = f"{daemon_sets.ROLLOUTS[left.what].agents.title} is changed ({left.what})"
         found.append(LeftOver(what, left.owner, None, command, left.owner in busy or is_alive(left.owner)))
     for each in leftovers.containers(outside.left_behind(cluster.server), spaces):
         if not each.foreign:

@@ -357,11 +357,11 @@ class Acts:
         """Whether nodePorts of Cluster Services answer at the node that joined, and it says 503 of Local ones."""
         now = time.monotonic()
         left = list[str]()
-        for (way, _), stream in self.streams.joined.items():
-            health = self.streams.joined_health.get((way, _))
-            looked = (health, "503") if way.local else (stream, "answered")
-            recent = looked[0].view(now - CALM, now) if looked[0] else []
-            if looked[0] and not (recent and all(each.outcome == looked[1] for each in recent)):
+        for asked, stream in self.streams.joined.items():
+            way, _ = asked
+            looked, wanted = (self.streams.joined_health.get(asked), "503") if way.local else (stream, "answered")
+            recent = looked.view(now - CALM, now) if looked else []
+            if looked and not (recent and all(each.outcome == wanted for each in recent)):
                 left.append(stream.name)
         return Reading(not left, ", ".join(left))
 

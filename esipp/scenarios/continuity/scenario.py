@@ -5,7 +5,7 @@ from esipp.checks.continuity import Continuity, ContinuityCheck, Phase, What
 from esipp.checks.rights import GATES, SLICES, rights
 from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
-from esipp.judging.schedule import PlannedEvent, touched_by
+from esipp.judging.schedule import planned
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.numbers import DURATIONS, NUMBERS
@@ -32,21 +32,7 @@ def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> s
     return f"no {subject.stream.name if subject.stream else 'request'} was sent through {asked[0].slug} over {asked[1]}"
 
 
-SECONDS = {
-    Phase.QUIET: 5, Phase.ROLLING_UPDATE: 37, Phase.DELETED: 18, Phase.FLAPS: 24, Phase.POLICY_CHANGES: 18,
-    Phase.CORDON: 7, Phase.DRAIN: 23, Phase.EXCLUDE: 9, Phase.IDLE_EXCLUDE: 9, Phase.KUBE_PROXY: 10, Phase.SPEAKER: 6,
-    Phase.API_SERVER: 54, Phase.KUBELET: 75, Phase.IDLE_KUBELET: 70, Phase.CUT_OFF: 35, Phase.CONNTRACK_FULL: 15,
-    Phase.CONNTRACK_DELETED: 10, Phase.SPEAKER_MOVES: 25, Phase.NETWORK_AGENT: 25, Phase.PROXY_UPGRADED: 15,
-    Phase.PROXY_MODE: 15, Phase.IDLE_LEFT: 33, Phase.API_SERVERS_IN_TURN: 40, Phase.JOINED: 60,
-    Phase.NETWORK_AGENT_UPGRADED: 120,
-}  # fmt: skip
-"""How long each phase usually takes."""
-
-
-def _planned(phase: Phase) -> PlannedEvent:
-    touches = touched_by(events_of("continuity")[phase.value].disruptions)
-    return PlannedEvent(phase.value, SECONDS[phase], touches, services="continuity", measures=True)
-
+EVENTS = events_of("continuity").values()
 
 SCENARIO = Scenario(
     name="continuity",
@@ -66,7 +52,7 @@ SCENARIO = Scenario(
         Typical(
             "continuity",
             base=14,
-            events=tuple(map(_planned, Phase)),
+            events=tuple(planned(event, services="continuity", measures=True) for event in EVENTS),
         ),
     ),
     beside=True,

@@ -552,7 +552,7 @@ class Driver:
         """Whether a stream begins only once nodes follow the first stage.
 
         So do lasting connections, and streams of few probes. Without endpoints, a SYN marks its port in connection
-        tracking (suites/changes/events.py, ``OF_ONE_PORT``): EndpointSlices of ours are written when streams begin.
+        tracking (suites/changes/events.py, ``OTHERS_OF_FEW``): EndpointSlices of ours are written when streams begin.
         """
         marks = self.event.own_slices and kind.protocol is Protocol.TCP and bool(kind.ports)
         return not at.is_another and (kind.reuse is Reuse.LASTING or bool(kind.count) or marks)

@@ -3,34 +3,11 @@
 from esipp.checks.catalog import events_of
 from esipp.checks.rights import DISCOVERY, rights
 from esipp.judging.scenario import Scenario, Typical
-from esipp.judging.schedule import PlannedEvent, touched_by
+from esipp.judging.schedule import planned
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.judge import decide
 from esipp.scenarios.service_change.sections import section, summary
 from esipp.scenarios.service_change.subject import ServiceChange
-
-SECONDS = {
-    "scaled-to-zero": 43, "replaced": 43, "deleted": 43, "taken-over": 38, "killed": 15, "terminating": 13,
-    "terminating-local": 13, "scaled-up-and-down": 15, "affinity": 20, "affinity-outlived": 36, "retyped": 45,
-    "one-node-port": 38, "vip": 15, "vip-udp": 45, "source-ranges": 15, "proxy-stopped": 75,
-    "replaced-local": 13, "affinity-held": 45, "finalizer": 30, "vip-retyped": 15, "idle": 70, "idle-3-min": 190,
-    "idle-16-min": 970, "scaled-to-fifty": 65, "proxy-stopped-deleted": 72, "proxy-sick": 135, "unwanted-node": 22,
-    "moved": 15, "one-source-port": 20, "retyped-otherwise": 60,
-    "moved-local": 15, "internal-policy": 15, "endpoint-slices": 17, "endpoint-without-node": 14, "address-reused": 20,
-    "affinity-local": 20, "controller-stopped": 40, "balancer-cut-off": 30, "speaker-stopped": 30,
-    "announcer-stopped": 45, "network-agent-stopped": 85, "proxy-slow": 85, "node-deleted": 25,
-    "node-deleted-vip": 20, "node-left": 18, "cordoned": 57, "api-slow": 30, "namesake": 18, "address-added": 35,
-    "address-added-local": 40,
-    "network-policy": 70, "network-policy-vip": 70, "vip-without-node-ports": 10, "distribution": 15,
-    "distribution-local": 15, "families": 17, "port-changed": 41, "port-removed": 40,
-    "vip-port-changed": 12, "external-ip": 17, "freed": 165, "freed-vip": 160, "target-port": 15,
-}  # fmt: skip
-"""How long each event usually takes, with kube-proxy: what its known defects keep from following is waited for once."""
-
-
-def _planned(name: str) -> PlannedEvent:
-    return PlannedEvent(name, SECONDS[name], touched_by(events_of("changes")[name].disruptions))
-
 
 SCENARIO = Scenario(
     name="service_change",
@@ -41,7 +18,7 @@ SCENARIO = Scenario(
     decide=decide,
     section=section,
     summary=summary,
-    phases=(Typical("changes", base=2, events=tuple(map(_planned, SECONDS))),),
+    phases=(Typical("changes", base=2, events=tuple(map(planned, events_of("changes").values()))),),
     rights=(
         *rights("create delete get list patch", "services"),
         *rights("create delete get", "pods"),

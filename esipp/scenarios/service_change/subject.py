@@ -1,12 +1,14 @@
 """``ServiceChange``: an event as data, the stream that sees it, and the claim. No I/O."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from esipp.base.client_places import BEHIND_ROUTER
-from esipp.checks.check import Check, Profile, Subject
+from esipp.checks import event
+from esipp.checks.check import LONG, WITHOUT_NODE_PORTS, Check, Level, Profile, Subject
 from esipp.checks.disruption import Disruption
+from esipp.checks.known_differences import KnownDifference
 from esipp.checks.model import (
     ANYTHING,
     OUTSIDE,
@@ -21,6 +23,7 @@ from esipp.checks.model import (
 )
 from esipp.checks.stream import StreamKind
 from esipp.checks.timing import FIELD_LIMIT
+from esipp.checks.versions import Need
 
 INSIDE = Client("pod-on-bare-node", Vantage.POD, Role.BARE_NODE)
 """The client that dials ClusterIPs."""
@@ -356,13 +359,15 @@ class Claim(StrEnum):
     FORGOTTEN = "forgotten"
 
 
+USUAL = (At.ENDPOINT_NODE, At.BARE_NODE, At.CLUSTER_IP)
+"""What is dialled in most events."""
+
+
 @dataclass(frozen=True)
-class Event:
+class Event(event.Event):
     """Something that happens to a Service and its pods.
 
     Args:
-        name: its name in ids and ledgers.
-        meanwhile: when requirements hold, as text: ``While a Service loses all its endpoints``.
         changes: its stages, in order; the first is the creation.
         kind: the type of the Service.
         balancer: the load balancer of a LoadBalancer Service.
@@ -375,10 +380,21 @@ class Event:
         own_slices: whether the Service has no selector, and esipp writes its EndpointSlices.
         external_ip: whether it has an externalIP, too: an address of the bare node.
         long: whether it takes so long that only ``--long`` asks it.
+        carries: the protocol of a VIP: many load balancers carry one a Service.
+        dialled: the entries that clients dial.
+        sees: those of the streams of few events that see this one.
+        unseen: streams that do not see it, and entries that are not dialled, each group with the reason.
+        level: the level of what the API requires of a stream: extended, if the API names the effect and leaves it to
+            what implements it. Who filters, what follows a timeout, and how soon a load balancer follows are examples.
+        recorded: claims that are recorded alone, because nothing promises them.
+        since: the Kubernetes version that it needs, if suites require another one; ``status_since`` of its health
+            checks.
+        fails_if: what its checks detect, by their claim, if not what others with this claim do.
+        stale: the known defect of kube-proxy by which UDP flows from before a change go on to previous pods.
+        stale_in: the claims in which that shows.
+        known: known differences of all its checks.
     """
 
-    name: str
-    meanwhile: str
     changes: tuple[Change, ...]
     kind: ServiceType = ServiceType.NODE_PORT
     balancer: Balancer = Balancer.DEFAULT
@@ -391,6 +407,18 @@ class Event:
     own_slices: bool = False
     external_ip: bool = False
     long: bool = False
+    carries: Protocol = Protocol.TCP
+    dialled: tuple[At, ...] = USUAL
+    sees: tuple[StreamKind, ...] = ()
+    unseen: tuple[tuple[tuple[At | StreamKind, ...], str], ...] = ()
+    level: Level = Level.CORE
+    recorded: tuple[Claim, ...] = ()
+    since: Need | None = None
+    status_since: Need | None = None
+    fails_if: Mapping[Claim, str] = field(default_factory=dict, hash=False)
+    stale: KnownDifference | None = None
+    stale_in: tuple[Claim, ...] = (Claim.GONE,)
+    known: tuple[KnownDifference, ...] = ()
 
     @property
     def service(self) -> str:
@@ -417,6 +445,42 @@ class Event:
     def guarded(self) -> bool:
         """Return whether a NetworkPolicy selects its pod."""
         return any(change.do is Do.POLICY_FOR_OTHERS for change in self.changes)
+
+    @property
+    def has_class(self) -> bool:
+        """Return whether the Service gets a loadBalancerClass that no controller serves."""
+        return self.unserved or any(change.do is Do.TO_LOAD_BALANCER for change in self.changes)
+
+    @property
+    def of_two_pods(self) -> bool:
+        """Return whether two pods of one node are its clients, with the same source ports."""
+        return At.FROM_SECOND_POD in self.dialled
+
+    @property
+    def ends_pods(self) -> bool:
+        """Return whether pods end meanwhile, and lose what they count."""
+        return any(change.do in (Do.KILL, Do.TERMINATE) for change in self.changes)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Return the features that its checks need, besides those of its disruptions and load balancer."""
+        found = {
+            LONG: self.long,
+            "nodes.three": any(change.node is Role.OTHER_NODE for change in self.changes),
+            "network-policies": self.guarded,
+            "rights.endpoint-slices": self.own_slices,
+            "external-ips": self.external_ip,
+            WITHOUT_NODE_PORTS: not self.node_ports,
+            "families.dual": self.first is not None,
+            "service-proxy.kube-proxy": not {Disruption.PROXY_STOPPED, Disruption.PROXY_SICK}.isdisjoint(
+                self.disruptions
+            ),
+        }
+        return frozenset(name for name, needed in found.items() if needed)
+
+    def why_unseen(self, what: At | StreamKind) -> str:
+        """Return why an entry is not dialled, or a stream does not see it; empty if the event gives no reason."""
+        return next((why for those, why in self.unseen if what in those), "")
 
     @property
     def keeps_tcp(self) -> bool:
