@@ -29,7 +29,8 @@ SECONDS = {
 
 
 def _planned(name: str) -> PlannedEvent:
-    return PlannedEvent(name, SECONDS[name], touched_by(events_of("changes")[name].disruptions))
+    event = events_of("changes")[name]
+    return PlannedEvent(name, SECONDS[name], touched_by(event.disruptions), disrupts=event.disrupts)
 
 
 SCENARIO = Scenario(
