@@ -1,6 +1,6 @@
 """The generator of docs/events.md: each suite's table of events and streams, and why fields are empty."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from esipp.base import markdown
 from esipp.checks.catalog import crossings, title_of
@@ -39,7 +39,7 @@ def _section(crossing: Crossing) -> Iterator[str]:
     planned = _planned(crossing.suite)
     if planned.keys() >= crossing.events.keys():
         times = ((name, when, planned[name]) for name, when in crossing.events.items())
-        rows = ((name, when, f"{event.seconds:.0f}", _runs(event)) for name, when, event in times)
+        rows = ((name, when, f"{event.seconds:.0f}", _runs(event, planned.values())) for name, when, event in times)
         yield from markdown.table(("event", "when", "usual seconds", "runs"), rows)
     else:
         yield from markdown.table(("event", "when"), crossing.events.items())
@@ -56,8 +56,11 @@ def _planned(suite: str) -> dict[str, PlannedEvent]:
     return {event.name: event for phase in phases for event in phase.events}
 
 
-def _runs(event: PlannedEvent) -> str:
+def _runs(event: PlannedEvent, planned: Iterable[PlannedEvent]) -> str:
     """What runs beside an event."""
+    sharing = ", ".join(each.name for each in planned if each is not event and each.may_run_beside(event))
+    if event.disrupts and sharing:
+        return f"with {sharing}: one disruption for all"
     if event.touches is not Touches.OWN_SERVICES:
         return f"alone: it touches {event.touches}"
     return "alone: it shares its Services with the others" if event.services else "beside the others"

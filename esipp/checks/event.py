@@ -26,3 +26,8 @@ class Event:
     def disruptions(self) -> tuple[Disruption, ...]:
         """Return how it affects other users of the cluster; empty if it does not."""
         raise NotImplementedError
+
+    @property
+    def disrupts(self) -> tuple[tuple[str, str], ...]:
+        """Return its disruptions with the roles of their nodes, in order, if it can share them with other events."""
+        return ()

@@ -1,7 +1,7 @@
 """The plan of a run's events: which run side by side, and which alone. Pure.
 
-Events that touch only their own Services run side by side, those that touch a node or the whole cluster alone. What
-loads the machine does not run beside what measures it would disturb.
+Events that touch only their own Services run side by side, those that touch a node or the whole cluster alone, or with
+those that share all disruptions. What loads the machine does not run beside what measures it would disturb.
 """
 
 from collections.abc import Collection, Iterable
@@ -38,6 +38,7 @@ class PlannedEvent:
         services: a name for the Services that it changes; empty if no other event of the scenario changes them.
         measures: whether it measures times below a second, or counts single losses.
         loads: whether it keeps the machine or the API server busy, as with the creation of many Services.
+        disrupts: its disruptions, in order, if it can share them with other events.
         of: the parts of checks that need it; empty if there is one, with its name.
     """
 
@@ -47,6 +48,7 @@ class PlannedEvent:
     services: str = ""
     measures: bool = False
     loads: bool = False
+    disrupts: tuple[tuple[str, str], ...] = ()
     of: tuple[str, ...] = ()
 
     @property
@@ -56,16 +58,22 @@ class PlannedEvent:
 
     def may_run_beside(self, other: "PlannedEvent") -> bool:
         """Whether both may run at the same time."""
-        if {self.touches, other.touches} != {Touches.OWN_SERVICES}:
+        if {self.touches, other.touches} != {Touches.OWN_SERVICES} and not self.shares_with(other):
             return False
         if self.services and self.services == other.services:
             return False
         return not (self.loads and other.measures) and not (self.measures and other.loads)
 
+    def shares_with(self, other: "PlannedEvent") -> bool:
+        """Whether one disruption is enough for both, each time: one may have more of them, after those of the other."""
+        alike = [own == others for own, others in zip(self.disrupts, other.disrupts, strict=False)]
+        return bool(alike) and all(alike)
+
 
 def planned(event: Event, services: str = "", measures: bool = False) -> PlannedEvent:
     """Plan an event by what it says of itself."""
-    return PlannedEvent(str(event.name), event.seconds, touched_by(event.disruptions), services, measures)
+    touches = touched_by(event.disruptions)
+    return PlannedEvent(str(event.name), event.seconds, touches, services, measures, disrupts=event.disrupts)
 
 
 def only_own_services(events: Iterable[PlannedEvent]) -> bool:
@@ -107,5 +115,5 @@ def say_step(step: Step) -> str:
     """A step in words: ``names, neighbours side by side``, ``drain alone (touches a node)``."""
     names = ", ".join(event.name for event in step)
     if step[0].touches is not Touches.OWN_SERVICES:
-        return f"{names} alone (touches {step[0].touches})"
+        return f"{names} {'together' if len(step) > 1 else 'alone'} (touches {step[0].touches})"
     return f"{names} side by side" if len(step) > 1 else names

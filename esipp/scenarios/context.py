@@ -1,7 +1,7 @@
 """What a scenario's run is given, and what runs share: events as they are planned, and failures that end one alone."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -276,26 +276,36 @@ def planned(checks: Iterable[Check]) -> list[PlannedEvent]:
     return [event for _, in_steps in schedule(checks) for step in in_steps for event in step]
 
 
-def perform(run: Run, phase: str, acts: Mapping[str, Callable[[], object]], stop: Stop | threading.Event) -> None:
+def perform(
+    run: Run,
+    phase: str,
+    acts: Mapping[str, Callable[[], object]],
+    stop: Stop | threading.Event,
+    lead: Callable[[Sequence[Future[Any]]], object] | None = None,
+) -> None:
     """Perform events of a phase, side by side or alone as they are planned, and record when each ran.
 
-    An error or an interrupt ends them all; ``kept`` leaves it to one. Only an event that touches more than its own
-    Services runs in the calling thread: it needs the signals that arrive there.
+    An error or an interrupt ends them all; ``kept`` leaves it to one. What touches more than own Services happens in
+    the calling thread: it needs the signals that arrive there.
 
     Args:
         run: records them.
         phase: the phase.
         acts: what the events do, by their names.
         stop: ends those that still run.
+        lead: does the disruptions of events in the calling thread; without it, that is where such an event runs.
     """
     known = planned_events(phase)
     for step in steps(known[name] for name in acts):
-        if step[0].touches is not Touches.OWN_SERVICES:
+        disrupts = step[0].touches is not Touches.OWN_SERVICES
+        if disrupts and lead is None:
             _event(run, phase, step[0], acts[step[0].name])
             continue
         with ThreadPoolExecutor(len(step)) as pool:
             try:
                 going = [pool.submit(_event, run, phase, event, acts[event.name]) for event in step]
+                if disrupts and lead is not None:
+                    lead(going)
                 done, _ = wait(going, return_when=FIRST_EXCEPTION)
                 for each in done:
                     each.result()

@@ -352,7 +352,7 @@ EVENTS = (
         dialled=ON_ALL_NODES,
         sees=(TCP_PORT, UDP_IDLE),
         unseen=(
-            ((UDP_SOCKET,), "its datagrams keep its connection tracking entry alive; another event shows more"),
+            ((UDP_SOCKET,), "its datagrams keep its tracking entry alive: another event shows what they meet"),
         ),
     ),
     Event(

@@ -1,6 +1,8 @@
 """The plan of events: who runs beside whom, on made-up events and on those of all scenarios."""
 
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,8 @@ from esipp.judging.schedule import PlannedEvent, Touches, say_step, seconds_of, 
 
 ONE, TWO = PlannedEvent("one", 5), PlannedEvent("two", 9)
 LOADS, MEASURES = PlannedEvent("many", 20, loads=True), PlannedEvent("losses", 10, measures=True)
+PROXY = (("proxy-stopped", "bare-node"),)
+TAINTED = (("cordon", "endpoint-node"), ("taint", "endpoint-node"))
 ON_NODE, ON_CLUSTER = PlannedEvent("drain", 7, Touches.NODE), PlannedEvent("api-server", 3, Touches.CLUSTER)
 
 
@@ -27,6 +31,18 @@ def test_own_services_run_side_by_side() -> None:
 def test_what_touches_a_node_or_the_cluster_runs_alone_and_last(alone: PlannedEvent) -> None:
     assert names(alone, ONE, TWO) == [["one", "two"], [alone.name]]
     assert names(ON_NODE, ON_CLUSTER) == [["drain"], ["api-server"]]
+
+
+def test_events_that_disrupt_the_same_share_it_and_nothing_else_does() -> None:
+    on_node: Any = {"touches": Touches.NODE}
+    lost, gone = (PlannedEvent(name, 5, disrupts=PROXY, **on_node) for name in ("lost", "gone"))
+    tainted, cordoned = (PlannedEvent(*each, **on_node) for each in (("tainted", 9), ("cordoned", 45)))
+    tainted, cordoned = replace(tainted, disrupts=TAINTED), replace(cordoned, disrupts=TAINTED[:1])
+    other = PlannedEvent("other", 3, disrupts=(("proxy-stopped", "endpoint-node"),), **on_node)
+    assert names(lost, ON_NODE, gone, ONE) == [["one"], ["lost", "gone"], ["drain"]]
+    assert names(lost, tainted, cordoned, other) == [["lost"], ["tainted", "cordoned"], ["other"]]
+    assert names(replace(lost, services="shop"), replace(gone, services="shop")) == [["lost"], ["gone"]]
+    assert names(replace(tainted, disrupts=TAINTED[1:]), cordoned) == [["tainted"], ["cordoned"]], "in the same order"
 
 
 def test_changes_of_the_same_services_come_one_after_the_other() -> None:
@@ -54,6 +70,7 @@ def test_steps_in_words() -> None:
     assert say_step((ONE, TWO)) == "one, two side by side"
     assert say_step((ONE,)) == "one"
     assert say_step((ON_NODE,)) == "drain alone (touches a node)"
+    assert say_step((ON_NODE, ON_NODE)) == "drain, drain together (touches a node)"
     assert say_step((ON_CLUSTER,)) == "api-server alone (touches the whole cluster)"
 
 
@@ -63,6 +80,12 @@ def test_the_plan_of_all_checks() -> None:
     assert planned["cordon"] == ["cordoned alone (touches a node)"]
     assert planned["interoperability"] == ["neighbours, names, creation of many Services side by side"]
     assert planned["continuity"][:2] == ["quiet", "rolling-update"]
+    assert [each for each in planned["changes"] if "together" in each] == [
+        "proxy-stopped, proxy-stopped-deleted together (touches a node)",
+        "unwanted-node, cordoned together (touches a node)",
+        "node-deleted, node-deleted-vip together (touches a node)",
+        "address-added, address-added-local together (touches a node)",
+    ]
     of_nodes = ("cut-off", "idle-left", "conntrack-full", "conntrack-deleted")
     assert planned["continuity"][-9:] == [
         "api-server alone (touches the whole cluster)",

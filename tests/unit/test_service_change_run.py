@@ -7,18 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import Backends, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
-from esipp.disruption.disruptor import Disruptor
 from esipp.judging.timeline.streams import OURS, Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.probing.traffic import LAST_PORT
@@ -153,16 +152,14 @@ class World:
         return "inside"
 
     # and of a disruptor
-    def __enter__(self) -> "World":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def perform(self, what: Disruption, node: str, meanwhile: Callable[[], None]) -> None:
+    def disrupt(self, what: Disruption, node: str, meanwhile: Callable[[float], object]) -> Proof:
+        began = self.now
         self.now += 1.0
-        meanwhile()
-        self.disrupted.append((what, node, self.now))
+        meanwhile(began)
+        ending = self.now
+        self.disrupted.append((what, node, ending))
         self.now += 2.0
+        return Proof(what, node, "", began, began + 1.0, ending, self.now)
 
     def check_health(self, name: str, target: Any, pace: Any) -> Any:
         self.dialled.append((name.split()[2], target))
@@ -260,7 +257,7 @@ def driven(
     traffic: Any = {"outside-1": world, INSIDE.name: world, client: world}
     pods = {name: {"kind": "Pod", "metadata": {"name": name, "labels": {}}} for name in event.changes[0].names}
     driver = Driver(testbed, event, asked, traffic, stop, pods, ["203.0.113.5/32"], [CLIENT])
-    driver.disruptor = (lambda: cast(Disruptor, world)) if disruptor else None
+    driver.disrupt = world.disrupt if disruptor else None
     if performed:
         driver.perform()
     return driver

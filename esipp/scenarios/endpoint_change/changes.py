@@ -24,7 +24,14 @@ from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.evidence import Counted
 from esipp.scenarios.endpoint_change.probes import TIMEOUT, Observing
-from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, spreads_by, timeline
+from esipp.scenarios.endpoint_change.timeline import (
+    LEAST_TURNS,
+    QUIET,
+    BalancerEvidence,
+    Change,
+    timeline,
+    took_turns,
+)
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 
@@ -179,6 +186,9 @@ class Driver:
         self._generations = dict.fromkeys(self.pods, 1)
         self._leaving: dict[int, str] = {}
         self._late = 0
+        self._turns = set[float]()
+        """The changes before which the balancer used several nodes at once. No look goes back to earlier ones: with
+        hundreds of seconds of requests, that kept a core busy."""
         self._chance = random.Random(f"{self.seed} pauses")
         self._hands = ThreadPoolExecutor(max_workers=3)
         # Until then a balancer that goes by serving endpoints may rightly keep the node of a deleted pod (KEP-1669).
@@ -286,7 +296,8 @@ class Driver:
         """``overdue`` is until when anybody is waited for; from then on only a load balancer that nobody knows is."""
         now, seen = time.monotonic(), self.seen
         lines = [timeline(change, now, seen, now) for change in made]
-        spreads = self.spreads or spreads_by(seen, self.changes)
+        self._turns |= {change.cause for change in made if took_turns(seen, change.cause)}
+        spreads = self.spreads or len(self._turns) >= LEAST_TURNS
         done = all(line.complete(spreads) for line in lines)
         over = now > overdue and not all(line.followed_by_node for line in lines)
         return Reading(done, "followed" if done else "not yet", hopeless=self.stopped.is_set() or over)

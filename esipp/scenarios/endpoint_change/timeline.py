@@ -276,10 +276,12 @@ def takes_turns(samples: Sequence[Sample]) -> bool:
 
 def spreads_by(seen: BalancerEvidence, changes: Sequence[Change]) -> bool:
     """Whether the load balancer used several nodes at once before more than one of the changes."""
-    moments = sorted({change.cause for change in changes})
-    streams = list(seen.vip.values())
-    turns = (any(takes_turns(_answered(each, at)) for each in streams) for at in moments)
-    return sum(turns) >= LEAST_TURNS
+    return sum(took_turns(seen, at) for at in {change.cause for change in changes}) >= LEAST_TURNS
+
+
+def took_turns(seen: BalancerEvidence, at: float) -> bool:
+    """Whether the load balancer used several nodes at once just before a time."""
+    return any(takes_turns(_answered(each, at)) for each in seen.vip.values())
 
 
 def _answered(stream: Stream, at: float) -> list[Sample]:

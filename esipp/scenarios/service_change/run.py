@@ -15,7 +15,7 @@ from esipp.base.json import Json
 from esipp.base.labels import FINALIZER, UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.check import Feature
-from esipp.checks.disruption import Disruption
+from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.profile import PROXY_PORT
 from esipp.checks.rights import DISCOVERY
@@ -25,7 +25,7 @@ from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.addresses import another
-from esipp.disruption.disruptor import Disruptor
+from esipp.disruption.together import Together
 from esipp.judging.timeline.streams import Stream
 from esipp.judging.topology import IPAddress, by_family, parse_address
 from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
@@ -128,7 +128,7 @@ class Driver:
         pods: the manifests of the pods, by name.
         admitted: the CIDRs of the nodes and of the client outside.
         outside: the addresses of the client outside.
-        disruptor: performs disruptions; None if the event has none.
+        disrupt: performs a disruption, as ``Together`` does; None if the event has none.
         first_port: the first source port of the streams. No other event has the same: all share their pods, and Cilium
             takes two connections from one port to one pod for the same (cilium/cilium#11810).
         timeouts: how long each wait may take.
@@ -144,7 +144,7 @@ class Driver:
     admitted: Sequence[str] = ()
     outside: Collection[IPAddress] = ()
     timeouts: Timeouts = TIMEOUTS
-    disruptor: Callable[[], Disruptor] | None = None
+    disrupt: Callable[[Disruption, str, Callable[[float], object]], Proof] | None = None
     first_port: int = FIRST_PORT
     seen: Stages = field(default_factory=Stages)
     enforced: Feature | None = None
@@ -241,17 +241,9 @@ class Driver:
         Raises:
             HarnessError: it could not be done, proven or undone.
         """
-        if self.disruptor is None:
+        if self.disrupt is None:
             raise HarnessError(f"The disruption {what} is not allowed.", "--allow-disruptive allows it.")
-        ended = cause = time.monotonic()
-
-        def meanwhile() -> None:
-            nonlocal ended
-            ended = self._stages(changes, cause)
-
-        with self.disruptor() as disruptor:
-            disruptor.perform(what, self.testbed.roles[node], meanwhile)
-        return ended
+        return self.disrupt(what, self.testbed.roles[node], lambda began: self._stages(changes, began)).ending
 
     @property
     def _does(self) -> Mapping[Do, Callable[[Change], object]]:
@@ -712,7 +704,7 @@ def observe(context: Context) -> ServiceChangeEvidence:
     def go_through(event: Event) -> None:
         driver = Driver(
             testbed, event, asked[event], traffic, stop, pods, admitted, outside, context.timeouts,
-            disruptor=lambda: context.disruptor(stop), first_port=ports[event],
+            disrupt=together.perform, first_port=ports[event],
         )  # fmt: skip
         before, left = list(seen.events), [testbed.roles[role] for role in event.left]
         seen.events[event.name] = driver.seen
@@ -725,10 +717,12 @@ def observe(context: Context) -> ServiceChangeEvidence:
         if driver.enforced:
             enforced[event.name] = driver.enforced
 
-    with run.phase("changes", ", ".join(event.name for event in events)):
+    phase = run.phase("changes", ", ".join(event.name for event in events))
+    with phase, context.disruptor(stop) as disruptor:
+        together = Together(disruptor, stop.set)
         seen.controls = controls(traffic, clients)
         try:
-            perform(run, "changes", {event.name: partial(go_through, event) for event in events}, stop)
+            perform(run, "changes", {event.name: partial(go_through, event) for event in events}, stop, together.lead)
         finally:
             for client, own in traffic.items():
                 own.stop(stream for (name, _, _), stream in seen.controls.items() if name == client)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 
 from esipp.base.client_places import BEHIND_ROUTER
 from esipp.checks import event
@@ -496,6 +497,12 @@ class Event(event.Event):
     def disruptions(self) -> tuple[Disruption, ...]:
         """Return what it disrupts."""
         return tuple(dict.fromkeys(change.disruption for change in self.changes if change.disruption))
+
+    @property
+    def disrupts(self) -> tuple[tuple[str, str], ...]:
+        """Return each disruption with the role of its node, in order; stages in a row with the same one share it."""
+        found = ((change.disruption, change.node) for change in self.changes)
+        return tuple((what.value, node.value) for (what, node), _ in groupby(found) if what)
 
 
 @dataclass(frozen=True)
