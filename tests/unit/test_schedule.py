@@ -80,19 +80,19 @@ def test_the_plan_of_all_checks() -> None:
     assert planned["cordon"] == ["cordoned alone (touches a node)"]
     assert planned["interoperability"] == ["neighbours, names, creation of many Services side by side"]
     assert planned["continuity"][:2] == ["quiet", "rolling-update"]
-    assert [each for each in planned["changes"] if "together" in each] == [
+    assert {each for each in planned["changes"] if "together" in each} == {
         "proxy-stopped, proxy-stopped-deleted together (touches a node)",
         "unwanted-node, cordoned together (touches a node)",
         "node-deleted, node-deleted-vip together (touches a node)",
         "address-added, address-added-local together (touches a node)",
-    ]
-    of_nodes = ("cut-off", "idle-left", "conntrack-full", "conntrack-deleted")
+    }
+    of_nodes = ("kubelet", "idle-kubelet", "conntrack-full", "conntrack-deleted")
     assert planned["continuity"][-9:] == [
         "api-server alone (touches the whole cluster)",
         "api-servers-in-turn alone (touches the whole cluster)",
-        *(f"{name} alone (touches a node)" for name in ("kubelet", "idle-kubelet")),
-        "joined alone (touches the whole cluster)",
         *(f"{name} alone (touches a node)" for name in of_nodes),
+        "joined alone (touches the whole cluster)",
+        *(f"{name} alone (touches a node)" for name in ("cut-off", "idle-left")),
     ]
 
 
