@@ -80,6 +80,8 @@ class Window:
         trouble: why the window proves nothing: the action did not happen, or was not proven.
         unsettled: the ways that did not answer again in time.
         cut: the node that was cut off or taken away, so that what was open through it breaks.
+        over: when traffic had settled, if the window lasts until the next one: what begins from then on, and ends there,
+            belongs to the next one.
     """
 
     phase: Phase
@@ -94,6 +96,7 @@ class Window:
     unsettled: str = ""
     returned: float | None = None
     cut: str = ""
+    over: float | None = None
 
     def is_either(self, sample: Sample, lag: float = 0.0) -> bool:
         """Whether the source of either policy is right in an answer.
@@ -206,13 +209,19 @@ class ContinuityEvidence:
     def phase_of(self, started: float, ended: float) -> Phase | None:
         """The phase of something that lasted from ``started`` to ``ended``; None before anything is judged.
 
-        It belongs to the phase in which it began, or else to the one in which it ended, which may have affected it.
+        It belongs to the phase in which it began, or else to the one in which it ended, which may have affected it. So
+        does what began in a phase that was over.
         """
         windows, begins = self._windows
+        found = None
         for at in (started, ended):
             position = bisect_right(begins, at) - 1
             if position >= 0 and started < windows[position].until:
-                return windows[position].phase
+                found = windows[position]
+                if found.over is None or started < found.over:
+                    break
+        if found:
+            return found.phase
         return Phase.QUIET if started >= self.since else None
 
     @cached_property

@@ -221,8 +221,7 @@ class Gathering:
                 acts.disruptor = stack.enter_context(self.disruptor())
             with self.timed(event):
                 sound = self._phase(acts, event)
-            # What flows over pods that are not all there, or while VIPs may still move, does not flow undisturbed.
-            if sound and not event.frees_for:
+            if sound and not event.frees_for:  # what flows over pods that are not all there does not flow undisturbed
                 acts.hold(QUIET)
 
     def _phase(self, acts: Acts, event: Event) -> bool:
@@ -248,9 +247,13 @@ class Gathering:
             self._owning.wait(acts.streams.shared, one_node, time.monotonic(), lasts=watched)
             self._count(acts)  # a new port is a new flow: what is not read of the one before is lost
         acts.streams.renew()
+        over = None
+        if event.frees_for:  # VIPs may still move: no quiet time comes between this window and the next one
+            over = time.monotonic()
+            acts.hold(QUIET)
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
-            notes.words, trouble, ", ".join(left), notes.returned, notes.cut,
+            notes.words, trouble, ", ".join(left), notes.returned, notes.cut, over,
         )  # fmt: skip
         self._windows.append(window)
         return held.held
