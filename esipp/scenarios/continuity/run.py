@@ -237,9 +237,9 @@ class Gathering:
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         if held.held:
             self.stop.converge(lambda: self._heard(acts), self.timeouts.streams_heard)
+            now, one_node = time.monotonic(), self.timeouts.vips_at_one_node
             watched = STEADY if acts.streams.owners else 0.0  # an event must not leave the next one too few questions
-            one_node = self.timeouts.vips_at_one_node
-            self._owning.wait(acts.streams.shared, one_node, time.monotonic(), lasts=watched)
+            self._owning.wait(acts.streams.shared, one_node, now, lasts=(notes.ended or now) + watched - now)
             self._count(acts)  # a new port is a new flow: what is not read of the one before is lost
         acts.streams.renew()
         window = Window(
