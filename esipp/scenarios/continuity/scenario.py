@@ -33,14 +33,14 @@ def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> s
 
 
 SECONDS = {
-    Phase.QUIET: 5, Phase.ROLLING_UPDATE: 37, Phase.DELETED: 18, Phase.FLAPS: 24, Phase.POLICY_CHANGES: 18,
-    Phase.CORDON: 7, Phase.DRAIN: 23, Phase.EXCLUDE: 9, Phase.IDLE_EXCLUDE: 9, Phase.KUBE_PROXY: 10, Phase.SPEAKER: 6,
-    Phase.API_SERVER: 54, Phase.KUBELET: 75, Phase.IDLE_KUBELET: 70, Phase.CUT_OFF: 35, Phase.CONNTRACK_FULL: 15,
-    Phase.CONNTRACK_DELETED: 10, Phase.SPEAKER_MOVES: 25, Phase.NETWORK_AGENT: 25, Phase.PROXY_UPGRADED: 15,
-    Phase.PROXY_MODE: 15, Phase.IDLE_LEFT: 33, Phase.API_SERVERS_IN_TURN: 40, Phase.JOINED: 60,
+    Phase.QUIET: 5, Phase.ROLLING_UPDATE: 41, Phase.DELETED: 25, Phase.FLAPS: 30, Phase.POLICY_CHANGES: 21,
+    Phase.CORDON: 8, Phase.DRAIN: 26, Phase.EXCLUDE: 12, Phase.IDLE_EXCLUDE: 10, Phase.KUBE_PROXY: 8, Phase.SPEAKER: 11,
+    Phase.API_SERVER: 58, Phase.KUBELET: 79, Phase.IDLE_KUBELET: 67, Phase.CUT_OFF: 42, Phase.CONNTRACK_FULL: 31,
+    Phase.CONNTRACK_DELETED: 10, Phase.SPEAKER_MOVES: 25, Phase.NETWORK_AGENT: 25, Phase.PROXY_UPGRADED: 26,
+    Phase.PROXY_MODE: 26, Phase.IDLE_LEFT: 27, Phase.API_SERVERS_IN_TURN: 40, Phase.JOINED: 56,
     Phase.NETWORK_AGENT_UPGRADED: 120,
 }  # fmt: skip
-"""How long each phase usually takes."""
+"""How long each phase usually takes, on two cores, with the quiet time after it."""
 
 
 def _planned(phase: Phase) -> PlannedEvent:
