@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -10,6 +10,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import Family, Protocol
+from esipp.judging.timeline.streams import Stream
 from esipp.probing.traffic import Target
 from esipp.testbed.testbed import Testbed
 
@@ -109,9 +110,24 @@ class Following:
         return missing
 
 
-def last_answers(stop: Stop, end: float, patience: float, budget: Budget) -> Convergence:
-    """Wait after the end of an event: what stays silent is known to have done so only once its time is up."""
-    return stop.converge(lambda: Reading(time.monotonic() - end > patience, "last answers"), budget)
+def last_answers(
+    stop: Stop, end: float, patience: float, budget: Budget, streams: Collection[Stream] = ()
+) -> Convergence:
+    """Wait after the end of an event: what stays silent is known to have done so only once its time is up.
+
+    Args:
+        stop: ends the wait.
+        end: the end of the event.
+        patience: seconds until a silent probe is known to be so.
+        budget: the whole time.
+        streams: if every probe of these that began before the end has a result, the wait is over.
+    """
+
+    def look() -> Reading:
+        known = bool(streams) and all(each.known_until(end) for each in streams)
+        return Reading(known or time.monotonic() - end > patience, "last answers")
+
+    return stop.converge(look, budget)
 
 
 def control_targets(

@@ -34,7 +34,7 @@ EVENTS = (
     Event(
         name=Phase.ROLLING_UPDATE,
         meanwhile="During a rolling update of one pod at a time",
-        seconds=37,
+        seconds=41,
         references=(E2E_LOAD_BALANCERS, KEP_1669),
         graceful=True,
         last_pod_goes=True,
@@ -42,7 +42,7 @@ EVENTS = (
     Event(
         name=Phase.DELETED,
         meanwhile="During the graceful deletion of a pod",
-        seconds=18,
+        seconds=25,
         references=(KEP_1669,),
         graceful=True,
         last_pod_goes=True,
@@ -50,7 +50,7 @@ EVENTS = (
     Event(
         name=Phase.FLAPS,
         meanwhile="While the readiness probe of one pod fails and succeeds again, three times",
-        seconds=24,
+        seconds=30,
         references=(DESIGN_BLACKHOLE,),
         last_pod_goes=True,
         by_health_checks=True,
@@ -58,7 +58,7 @@ EVENTS = (
     Event(
         name=Phase.POLICY_CHANGES,
         meanwhile="While the policy of the Local Services changes to Cluster and back",
-        seconds=18,
+        seconds=21,
         references=(API_ETP,),
         changes_policy=True,
         by_health_checks=True,
@@ -67,7 +67,7 @@ EVENTS = (
     Event(
         name=Phase.CORDON,
         meanwhile="While the endpoint node is cordoned",
-        seconds=7,
+        seconds=8,
         references=(NODES_PAGE,),
         disruption=Disruption.CORDON,
         lasts=3.0,
@@ -75,7 +75,7 @@ EVENTS = (
     Event(
         name=Phase.DRAIN,
         meanwhile="During a drain of the endpoint node",
-        seconds=23,
+        seconds=26,
         references=(NODES_PAGE, KEP_1669),
         disruption=Disruption.DRAIN,
         one_owner=True,
@@ -85,7 +85,7 @@ EVENTS = (
     Event(
         name=Phase.EXCLUDE,
         meanwhile="While the endpoint node has the label that excludes it from external load balancers",
-        seconds=9,
+        seconds=12,
         references=(EXCLUDE_LABEL, KEP_3836),
         disruption=Disruption.EXCLUDE,
         disturbs_balancer=True,
@@ -96,7 +96,7 @@ EVENTS = (
         name=Phase.IDLE_EXCLUDE,
         meanwhile="While a node without endpoints has the label that excludes it from external load balancers, and "
         "when it joins them again",
-        seconds=9,
+        seconds=10,
         references=(EXCLUDE_LABEL, KEP_3836),
         disruption=Disruption.EXCLUDE,
         node=Role.BARE_NODE,
@@ -107,7 +107,7 @@ EVENTS = (
     Event(
         name=Phase.KUBE_PROXY,
         meanwhile="During a restart of kube-proxy on the endpoint node",
-        seconds=10,
+        seconds=8,
         references=(E2E_RESTARTS,),
         disruption=Disruption.KUBE_PROXY,
         lasts=2.0,
@@ -115,7 +115,7 @@ EVENTS = (
     Event(
         name=Phase.PROXY_UPGRADED,
         meanwhile="While kube-proxy is replaced by one of another version on all nodes, one after the other, and back",
-        seconds=15,
+        seconds=26,
         references=(E2E_RESTARTS, VERSION_SKEW),
         disruption=Disruption.PROXY_UPGRADED,
         closes_checks=True,  # of both endpoint nodes at once, for 0.7 s, in one of two runs (kind-iptables, 2026-11-28)
@@ -125,7 +125,7 @@ EVENTS = (
         name=Phase.PROXY_MODE,
         meanwhile="While kube-proxy changes its mode on all nodes, one after the other, from iptables to nftables or "
         "the other way round, and back",
-        seconds=15,
+        seconds=26,
         references=(KEP_3866, VIRTUAL_IPS),
         disruption=Disruption.PROXY_MODE,
         rewrites=True,
@@ -144,7 +144,7 @@ EVENTS = (
     Event(
         name=Phase.SPEAKER,
         meanwhile="During a restart of the speaker of the cluster's own load balancer",
-        seconds=6,
+        seconds=11,
         references=(E2E_RESTARTS,),
         disruption=Disruption.SPEAKER,
         disturbs_balancer=True,
@@ -177,7 +177,7 @@ EVENTS = (
     Event(
         name=Phase.API_SERVER,
         meanwhile="During an outage of the API server for 30 s",
-        seconds=54,
+        seconds=58,
         references=(E2E_RESTARTS,),
         disruption=Disruption.API_SERVER,
         lasts=30.0,
@@ -193,7 +193,7 @@ EVENTS = (
     Event(
         name=Phase.KUBELET,
         meanwhile="While the kubelet of the endpoint node is stopped, until its pods are no longer endpoints",
-        seconds=75,
+        seconds=79,
         references=(NODES_PAGE, DESIGN_BLACKHOLE),
         disruption=Disruption.KUBELET,
         last_pod_goes=True,
@@ -203,7 +203,7 @@ EVENTS = (
     Event(
         name=Phase.IDLE_KUBELET,
         meanwhile="While the kubelet of a node without endpoints is stopped, until that node is not ready",
-        seconds=70,
+        seconds=67,
         references=(NODES_PAGE, KEP_3458),
         disruption=Disruption.KUBELET,
         node=Role.BARE_NODE,
@@ -212,7 +212,7 @@ EVENTS = (
     Event(
         name=Phase.CONNTRACK_FULL,
         meanwhile="While a node without endpoints accepts no new flows, as with a full connection tracking table",
-        seconds=15,
+        seconds=31,
         references=(CONNTRACK_SYSCTL, DESIGN_BOUND),
         disruption=Disruption.CONNTRACK_FULL,
         node=Role.BARE_NODE,
@@ -230,7 +230,7 @@ EVENTS = (
     Event(
         name=Phase.JOINED,
         meanwhile="While another node without endpoints joins the cluster, and when it is taken away again",
-        seconds=60,
+        seconds=56,
         references=(NODES_PAGE, KEP_3458, KEP_3836),
         disruption=Disruption.NODE_JOINED,
         node=Role.BARE_NODE,
@@ -243,7 +243,7 @@ EVENTS = (
     Event(
         name=Phase.CUT_OFF,
         meanwhile="While the endpoint node is cut off from its network for 20 s, and when it is back",
-        seconds=35,
+        seconds=42,
         references=(NODES_PAGE, DESIGN_BOUND),
         disruption=Disruption.CUT_OFF,
         last_pod_goes=True,
@@ -259,7 +259,7 @@ EVENTS = (
         name=Phase.IDLE_LEFT,
         meanwhile="While a node without endpoints is gone from its network and has no Node object for 20 s, and when "
         "it joins the cluster again",
-        seconds=33,
+        seconds=27,
         references=(NODES_PAGE, KEP_3458, DESIGN_BOUND),
         disruption=Disruption.NODE_LEFT,
         node=Role.BARE_NODE,

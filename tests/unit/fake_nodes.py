@@ -365,7 +365,8 @@ esac""",
   "delete table") rm "$STATE/rules" ;;
   *) printf '%s' "$1" >"$STATE/rules" ;;
 esac""",
-    "conntrack": """echo "$*" >>"$STATE/deleted"; echo "conntrack v1.4.7: 1 flow entries have been deleted." >&2""",
+    "conntrack": """[ "$1" != -L ] || { cat "$STATE/tracked"; exit; }
+echo "$*" >>"$STATE/deleted"; echo "conntrack v1.4.7: 1 flow entries have been deleted." >&2""",
     "hostname": "echo a",
     "kubectl": """case $3 in
   get)

@@ -843,11 +843,26 @@ def test_a_node_has_another_address_meanwhile(
 def test_entries_of_the_runs_services_are_deleted(fake: FakeNodes, make: Make, control_plane: FakeNode) -> None:
     given = {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}, {"ip": "2001:db8::7"}]}}
     fake.services = [{"spec": {"ports": [{"nodePort": 30080}]}, "status": given}]
+    flows = (
+        ("tcp", "192.0.2.5", 30080),
+        ("udp", "192.0.2.5", 30080),
+        ("tcp", "2001:db8::7", 80),
+        ("sctp", "192.0.2.7", 80),
+    )
+    others = ("tcp", "192.0.2.5", 30081), ("tcp", "192.0.2.8", 80)
+    back = "src=192.0.2.90 dst=192.0.2.91 sport=80 dport=5"
+    lines = [
+        f"{protocol} 6 9 src=::9 dst={host} sport=5 dport={port} {back}" for protocol, host, port in (*flows, *others)
+    ]
+    (control_plane.state / "tracked").write_text("\n".join(lines))
     proof = make().perform(Disruption.CONNTRACK_DELETED, "a", nothing)
-    assert proof.words == "6 connection tracking entries deleted"
-    asked = control_plane.says("deleted").splitlines()
-    assert asked[0] == "-D -f ipv4 -p tcp --orig-port-dst 30080"
-    assert asked[-2:] == ["-D -f ipv4 --orig-dst 192.0.2.7", "-D -f ipv6 --orig-dst 2001:db8::7"]
+    assert proof.words == "4 connection tracking entries deleted"
+    assert sorted(control_plane.says("deleted").splitlines()) == [
+        "-D -f ipv4 --orig-dst 192.0.2.7",
+        "-D -f ipv4 -p tcp --orig-port-dst 30080",
+        "-D -f ipv4 -p udp --orig-port-dst 30080",
+        "-D -f ipv6 --orig-dst 2001:db8::7",
+    ]
     fake.services = []
     with pytest.raises(HarnessError, match="had no connection tracking entry"):
         make().perform(Disruption.CONNTRACK_DELETED, "a", nothing)

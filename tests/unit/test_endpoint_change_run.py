@@ -98,9 +98,13 @@ class LiveWorld:
             through = used[seq % len(used)] if used and not self.dead else ""
             self.vip[FAMILY].add(self._answer(seq, now, through, now_open))
 
+    def stop(self) -> None:
+        self.over.set()
+
     def connect(
         self, _family: Family, count: int, _spacing: float, control: Sequence[str]
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        assert self.over.is_set(), "no steady request is beside these"
         self.rested = time.monotonic() - max(mark.at for mark in self.marks[SERVICE] if mark.what == "slice-ready")
         nodes = sorted(self.open)
         line = {"seq": 0, "started": 1.0, "ended": 1.0, "outcome": "answered"}

@@ -230,3 +230,11 @@ def test_before_1_36_one_family_answered_for_both(facts: dict[str, str], status:
     assert give_verdict(check, Known(dual | facts, features), lambda: decided).status is status
     claim = next(each for each in claims_of(check) if "114702" in titles(each.references))
     assert not binds(claim), "a run may be lucky"
+
+
+def test_a_time_is_known_once_no_probe_that_began_before_it_is_under_way() -> None:
+    first, silent, late, after = (Sample(seq, 0.1 * seq, 0.1 * seq + 0.01, "answered") for seq in range(4))
+    assert not Stream("x", 0.1).known_until(0.25)
+    assert not Stream("x", 0.1, [first, silent, late]).known_until(0.25), "another one may have begun"
+    assert not Stream("x", 0.1, [first, late, after]).known_until(0.25), "one has no result"
+    assert Stream("x", 0.1, [first, late, after, silent]).known_until(0.25)

@@ -57,6 +57,7 @@ class World:
     """An API server that notes requests, nodes that follow after a while, and a clock that waits for nothing."""
 
     follows: Callable[[str], float] = lambda _: 0.3
+    knows: bool = False
     now: float = 1000.0
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     changes: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
@@ -140,8 +141,9 @@ class World:
         self.dialled.append((kind.name, target))
         samples = [self._sample(name, self.now)]
         return SimpleNamespace(
-            name=name, samples=samples, view=lambda since, until, now: self._view(name, since, until)
-        )
+            name=name, samples=samples, view=lambda since, until, now: self._view(name, since, until),
+            known_until=lambda end: self.knows and self.now > end + 0.4,
+        )  # fmt: skip
 
     def ask_arrived(self, prober: object, pod: Any, node: str) -> None:
         assert prober == "inside"
@@ -163,7 +165,9 @@ class World:
 
     def check_health(self, name: str, target: Any, pace: Any) -> Any:
         self.dialled.append((name.split()[2], target))
-        return SimpleNamespace(name=name, view=lambda since, until, now: self._health(since, until))
+        return SimpleNamespace(
+            name=name, view=lambda since, until, now: self._health(since, until), known_until=lambda end: self.knows
+        )
 
     def stop(self, streams: object) -> None:
         self.stopped += len(list(streams))
@@ -406,6 +410,12 @@ def test_a_healthy_cluster_goes_through_all_stages_in_seconds(monkeypatch: pytes
     assert world.now - 1000.0 < 4.0 * len(driver.seen.stages) + LAST
     assert world.now - driver.seen.end >= LAST, "what stays silent is known to have done so only then"
     assert world.stopped == 2 * len(driver.seen.streams) == 2 * 5
+
+
+def test_an_event_ends_once_every_probe_that_began_in_it_has_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(knows=True)
+    driver = driven(monkeypatch, "replaced", world)
+    assert 0.4 < world.now - driver.seen.end < 1.0
 
 
 def test_a_killed_pod_is_replaced_by_one_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:

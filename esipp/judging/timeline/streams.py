@@ -123,6 +123,11 @@ class Stream:
         last = seen[-max(recent, FEWEST) :]
         return len(last) >= FEWEST and all(sample.outcome == outcome for sample in last)
 
+    def known_until(self, until: float) -> bool:
+        """Whether all probes that started before a time have a result, as a later one has: they count from 0 on."""
+        later = min((sample.seq for sample in self.samples if sample.started >= until), default=0)
+        return later > 0 and len({sample.seq for sample in self.samples if sample.seq < later}) == later
+
     def _with_pending(self, found: list[Sample], until: float, now: float) -> Iterator[Sample]:
         """The results, and in between the missing ones, at the times at which they must have started."""
         last: Sample | None = None

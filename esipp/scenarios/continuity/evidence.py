@@ -80,8 +80,8 @@ class Window:
         trouble: why the window proves nothing: the action did not happen, or was not proven.
         unsettled: the ways that did not answer again in time.
         cut: the node that was cut off or taken away, so that what was open through it breaks.
-        over: when traffic had settled, if the window lasts until the next one: what begins from then on, and ends there,
-            belongs to the next one.
+        over: when traffic had settled, if the window lasts until the next one: what begins from then on and ends
+            there, belongs to the next one.
     """
 
     phase: Phase

@@ -241,10 +241,10 @@ class Gathering:
         left = self._settle(acts, list(acts.streams.streams)) if held.held else [held.state]
         if held.held:
             self.stop.converge(lambda: self._heard(acts), self.timeouts.streams_heard)
+            now, one_node = time.monotonic(), self.timeouts.vips_at_one_node
             # Enough questions who has each VIP must follow each event before the next one begins.
             watched = (REJOINED if event.frees_for else STEADY) if acts.streams.owners else 0.0
-            one_node = self.timeouts.vips_at_one_node
-            self._owning.wait(acts.streams.shared, one_node, time.monotonic(), lasts=watched)
+            self._owning.wait(acts.streams.shared, one_node, now, lasts=(notes.ended or now) + watched - now)
             self._count(acts)  # a new port is a new flow: what is not read of the one before is lost
         acts.streams.renew()
         over = None

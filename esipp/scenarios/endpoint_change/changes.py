@@ -351,6 +351,7 @@ class Driver:
         )
         if not passed.held:
             return
+        self.observing.stop()  # what no change needs any more is not beside thousands of connections
         for family in self.observing.vip:
             pair = sorted(nodes)
             lines, control = self.observing.connect(family, FEW if self.single else CONNECTIONS, CLOSE, pair)

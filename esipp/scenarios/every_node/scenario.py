@@ -15,5 +15,5 @@ SCENARIO = Scenario(
     decide=decide,
     section=section,
     summary=summary,
-    phases=(Typical("every node", base=10),),
+    phases=(Typical("every node", base=22),),
 )

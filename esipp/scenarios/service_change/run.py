@@ -183,7 +183,7 @@ class Driver:
                 cause = self._disrupted(changes, what, node) if what else self._stages(changes, cause)
             self.seen.end = end = time.monotonic()
             last = max((kind.timeout for _, kind, _ in self.asked), default=0.0) + 0.1
-            last_answers(self.stop, end, last, self.timeouts.last_answers)
+            last_answers(self.stop, end, last, self.timeouts.last_answers, self.seen.streams.values())
             self._ask_pods()
         finally:
             self.seen.end = self.seen.end or time.monotonic()
