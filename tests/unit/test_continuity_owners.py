@@ -14,7 +14,7 @@ from esipp.checks.observation import Outcome
 from esipp.judging.frame import Decision
 from esipp.judging.link_owners import LinkAnswer
 from esipp.probing.traffic import Target
-from esipp.scenarios.continuity.evidence import ContinuityEvidence
+from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import asking_link
 from esipp.scenarios.continuity.run import tell_off_link
@@ -203,3 +203,14 @@ def test_vips_behind_a_gateway_leave_the_feature_missing() -> None:
     assert told[on_link("IPv4")].why == f"{OUTSIDE.name} reaches the IPv4 VIPs through a gateway, not on their link"
     tell_off_link(context, ContinuityEvidence(owners={key(SLUG): [link_answer(1.0, "a")]}))
     assert len(told) == 1
+
+
+def test_what_begins_when_an_event_is_over_and_ends_in_the_next_one_belongs_to_that() -> None:
+    """A node that was cut off broke exchanges that had begun 0.1 s before, in the phase of the node that had joined."""
+    first, second = Window(Phase.JOINED, 100.0, 110.0, over=108.0), Window(Phase.CUT_OFF, 110.0, 120.0)
+    seen = ContinuityEvidence(windows=(first, second), since=50.0)
+    assert seen.phase_of(109.0, 113.0) is Phase.CUT_OFF
+    assert seen.phase_of(109.0, 109.1) is Phase.JOINED
+    assert seen.phase_of(107.0, 110.5) is Phase.JOINED, "it was not over"
+    assert replace(seen, windows=(first,)).phase_of(109.0, 113.0) is Phase.JOINED, "nothing follows"
+    assert replace(seen, windows=(replace(first, over=None), second)).phase_of(109.0, 113.0) is Phase.JOINED
