@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--dry-run", action="store_true", help="create nothing: examine cluster and machine as 'esipp doctor' does"
     )
-    run.set_defaults(command=_run)
+    run.set_defaults(command=_run, format="text")  # of a dry run
 
     listed = commands.add_parser("list", help="list the checks; needs no cluster", epilog=OF_CHECKS)
     listed.add_argument("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one")
