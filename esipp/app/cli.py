@@ -127,21 +127,22 @@ class _Parser(argparse.ArgumentParser):
         if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2])).rstrip()
         if option := re.search(r"unrecognized arguments: (--?[\w-]+)", message):
-            return INSTEAD.get(option[1]) or did_you_mean(option[1], self._subactions()).rstrip()
+            return INSTEAD.get(option[1]) or self._of_others(option[1])
         return ""
 
-    def _subactions(self) -> set[str]:
-        """The options of this parser and of its commands."""
-        return {
-            *self._option_string_actions,
-            *(word for each in _commands(self).values() for word in each._option_string_actions),
-        }
+    def _of_others(self, option: str) -> str:
+        """Which commands have an option, or which options are like it."""
+        options = {name: each._option_string_actions for name, each in _commands(self).items()}
+        if owners := [name for name, words in options.items() if option in words]:
+            return f"{option} is an option of {', '.join(owners)}."
+        return did_you_mean(option, {*self._option_string_actions}.union(*options.values())).rstrip()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kubectl esipp" if Path(sys.argv[0]).name == "kubectl-esipp" else "esipp",
-        description="Tests whether a Kubernetes cluster preserves client source IPs where Kubernetes requires it.",
+        description="Tests whether a Kubernetes cluster preserves client source IPs where Kubernetes requires it, "
+        "and whether its load balancers follow the pods.",
         epilog=OF_A_RUN,
     )
     parser.add_argument("--version", action="version", version=f"esipp {__version__}")
@@ -152,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--dry-run", action="store_true", help="create nothing: examine cluster and machine as 'esipp doctor' does"
     )
-    run.set_defaults(command=_run)
+    run.set_defaults(command=_run, format="text")  # of a dry run
 
     listed = commands.add_parser("list", help="list the checks; needs no cluster", epilog=OF_CHECKS)
     listed.add_argument("checks", nargs="*", metavar="CHECK", help="id of a check, or a part of one")

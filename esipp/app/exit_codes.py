@@ -62,15 +62,16 @@ OF_INIT = """exit codes:
 OF_SIGNING = """exit codes:
   0  signed
   2  interrupted
-  4  wrong usage; or there is no such run, it has no statement, or openssl cannot use the key
+  4  wrong usage; or there is no such run, it has no statement, openssl cannot use the key, or Sigstore does not sign
 """
 """Exit codes of ``sign``."""
 
 OF_VERIFYING = """exit codes:
-  0  verified: the signature is of this key, and the statement says what the ledger in its folder says
+  0  verified: the signature is of this key or identity, and the statement says what the ledger in its folder says
   1  not verified
   2  interrupted
-  4  wrong usage; or there is no such run or envelope, or openssl cannot use the key
+  4  wrong usage; or there is no such run or signed statement, openssl cannot use the key, or Sigstore's keys are not
+     to be had
 """
 """Exit codes of ``verify``."""
 

@@ -205,12 +205,14 @@ def write_rejudged(rejudged: Rejudged, folder: Path) -> Path:
     for verdict in rejudged.verdicts.values():
         ledger.write("verdict", **record_of(verdict))
     said, end = rejudged.conclusion, past.run.end or {}
+    ended = {"at": end["at"]} if "at" in end else {}  # the header has the time of judging
     ledger.seal(
         result=said.result,
         why=said.why,
         counts=dict(said.counts),
         exit_code=int(said.exit_code),
         seconds=end.get("seconds", {}),
+        **ended,
     )
     ledger.close()
     return ledger.path

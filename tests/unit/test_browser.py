@@ -134,6 +134,24 @@ def test_everybody_can_read_it(name: str, view: str, tab: Tab, pages: dict[str, 
     assert len(undecided) < len(found["passes"]["color-contrast"]) / 20, undecided
 
 
+TORN = """
+[...document.querySelectorAll('.figures td.num')].filter(each => {
+  const range = document.createRange();
+  range.selectNodeContents(each);
+  return range.getClientRects().length > 1;
+}).map(each => each.textContent)
+"""
+"""The numbers that stand on more than one line."""
+
+
+def test_a_phone_shows_verdicts_beside_their_checks_and_tears_no_number(tab: Tab, pages: dict[str, Path]) -> None:
+    tab.open(pages["continuity"], PHONE)
+    assert tab.run("document.querySelector('.figures td a').getBoundingClientRect().right") < PHONE[0]
+    tab.open(pages["report"], PHONE)
+    assert tab.run("document.querySelectorAll('.figures td.num').length") > 100
+    assert tab.run(TORN) == []
+
+
 def test_what_axe_would_not_let_pass(tab: Tab, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text('<!doctype html><html lang="en"><title>x</title><body><p style="color: #999">faint</p></body>')

@@ -247,6 +247,7 @@ def test_without_argcomplete_that_is_said(monkeypatch: pytest.MonkeyPatch, capsy
         (["run", "--suite", "sorce_ip"], "did you mean source_ip?"),
         (["run", "--provder", "x"], "did you mean --provider"),
         (["lst"], "did you mean list"),
+        (["list", "-q"], "-q is an option of run, doctor, summary."),
         (["explain", "nodport.local"], "did you mean nodeport.local"),
         (["run", "--context", "x", "--exclude", "helth=why"], "did you mean health"),
         (["plan", "--provider", "metallb-l2", "--without", "load-balancr"], "did you mean load-balancer or"),

@@ -275,23 +275,42 @@ def test_every_lane_has_its_runner_in_each_pipeline() -> None:
 
 
 RELEASE = WORKFLOW.with_name("release.yml")
+AT_DIGEST = "${{{{ steps.{0}.outputs.name }}}}@${{{{ steps.{0}.outputs.digest }}}}"
+
+
+def step_of_images(name: str) -> Json:
+    (step,) = [each for each in loaded(RELEASE)["jobs"]["images"]["steps"] if each.get("id") == name]
+    return dict(step)
+
+
+@pytest.mark.parametrize("name", ["echoserver", "suite"])
+def test_a_release_of_an_owner_with_capitals_names_images_without(name: str, tmp_path: Path) -> None:
+    """With a docker that builds nothing, and a jq that reads a digest from nothing."""
+    for program, script in (("docker", 'echo "$@" > said'), ("jq", "echo sha256:1")):
+        (tmp_path / program).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / program).chmod(0o755)
+    given = {"PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_OUTPUT": str(tmp_path / "outputs")}
+    given |= {"REGISTRY": "ghcr.io/Some-Owner/esipp", "GITHUB_REF_NAME": "v1.2.3", hatch_build.RELEASED: "image@digest"}
+    subprocess.run(["bash", "-ec", step_of_images(name)["run"]], cwd=tmp_path, env=given, check=True)
+    assert (tmp_path / "outputs").read_text() == f"name=ghcr.io/some-owner/esipp/{name}\ndigest=sha256:1\n"
+    said = (tmp_path / "said").read_text()
+    assert f"--tag ghcr.io/some-owner/esipp/{name}:v1.2.3" in said
+    assert "--platform linux/amd64,linux/arm64 --sbom=true --provenance=mode=max --push" in said
 
 
 def test_a_release_names_its_registry_once_and_gives_the_wheel_the_images_digest() -> None:
     text = RELEASE.read_text()
     assert loaded(RELEASE)["env"] == {"REGISTRY": "ghcr.io/${{ github.repository_owner }}/esipp"}
     assert text.count("ghcr.io") == 1
-    assert (
-        f"{hatch_build.RELEASED}: ${{{{ env.REGISTRY }}}}/echoserver@${{{{ needs.images.outputs.echoserver }}}}" in text
-    )
+    assert f"{hatch_build.RELEASED}: ${{{{ needs.images.outputs.echoserver }}}}" in text
+    outputs = loaded(RELEASE)["jobs"]["images"]["outputs"]
+    assert outputs == {name: AT_DIGEST.format(name) for name in ("echoserver", "suite")}
     assert loaded(RELEASE)["permissions"] == {"contents": "read"}
 
 
 def test_a_release_gives_the_suites_image_the_digest_of_the_echo_image() -> None:
-    (step,) = [each for each in loaded(RELEASE)["jobs"]["images"]["steps"] if each.get("id") == "suite"]
-    assert step["env"] == {
-        hatch_build.RELEASED: "${{ env.REGISTRY }}/echoserver@${{ steps.echoserver.outputs.digest }}"
-    }
+    step = step_of_images("suite")
+    assert step["env"] == {hatch_build.RELEASED: AT_DIGEST.format("echoserver")}
     assert f'--build-arg "{hatch_build.RELEASED}=${hatch_build.RELEASED}"' in step["run"]
     assert f"ARG {hatch_build.RELEASED}=\n" in DOCKERFILE.read_text()
 

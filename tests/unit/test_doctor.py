@@ -374,3 +374,10 @@ def test_internal_load_balancers_are_reported(monkeypatch: pytest.MonkeyPatch) -
     assert the(report, "VIPs").sentence.endswith("; internal, by cloud.example.com/internal=true")
     assert "--internal" in report.command
     assert "internal" not in the(examined(monkeypatch, Asked()), "VIPs").sentence
+
+
+def test_a_dry_run_examines_as_doctor_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--dry-run", "--context", "nobody", "--kubeconfig", "/nowhere", "--image", IMAGE]) == 4
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no kubeconfig" in out
+    assert "nothing was created" in out

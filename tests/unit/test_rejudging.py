@@ -380,6 +380,9 @@ def test_the_new_ledger_is_whole_and_valid(past: Past, tmp_path: Path) -> None:
     assert [check.id for check in run.checks] == [check.id for check in today]
     origin = run.header["judged_again"]
     assert (origin["run"], run.header["at"]) == (past.run.header["run"], past.run.header["at"])
+    assert run.end
+    assert past.run.end
+    assert run.end["at"] == past.run.end["at"], "the run took no longer by that"
     assert CORE_CELL.id in render(run)
 
 

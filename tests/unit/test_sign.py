@@ -129,13 +129,26 @@ def test_a_summary_says_who_verified_what(run: Path, tmp_path: Path) -> None:
     private, public = made_key(tmp_path, "ed25519")
     main(["sign", str(run), "--key", private])
     file = tmp_path / "summary.json"
-    main(["verify", str(run), "--key", public, "--summary", str(file), "--verifier", "https://example.com/us"])
+    verify = ["verify", str(run), "--key", public, "--summary"]
+    main([*verify, str(file), "--verifier", "https://example.com/us"])
     summary = json.loads(file.read_text())
     assert summary["predicateType"] == "https://slsa.dev/verification_summary/v1"
     assert summary["predicate"]["verifier"]["id"] == "https://example.com/us"
     result = signed_statement(run)["predicate"]["result"]
     assert summary["predicate"]["verificationResult"] == ("FAILED" if result == "FAILED" else "PASSED")
     assert summary["subject"] == signed_statement(run)["subject"]
+
+
+def test_a_summary_names_who_verified_and_is_written_or_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private, public = made_key(tmp_path, "ed25519")
+    main(["sign", str(run), "--key", private])
+    verify = ["verify", str(run), "--key", public, "--summary", str(tmp_path / "nowhere" / "summary.json")]
+    assert main(verify) == ExitCode.USAGE
+    assert "--summary needs --verifier." in capsys.readouterr().err
+    assert main([*verify, "--verifier", "https://example.com/us"]) == ExitCode.USAGE
+    assert "nowhere/summary.json: No such file or directory.\n  hint: name another" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"payloadType": "x"}', "[]"])
@@ -149,6 +162,17 @@ def test_a_key_that_is_none_is_reported(run: Path, tmp_path: Path, capsys: pytes
     assert main(["sign", str(run), "--key", str(tmp_path / "none.pem")]) == ExitCode.USAGE
     assert "openssl cannot use the key" in capsys.readouterr().err
     assert not (run / sign.ENVELOPE).exists()
+
+
+def test_the_half_of_a_pair_that_a_command_does_not_take_is_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private, public = made_key(tmp_path, "ed25519")
+    assert main(["sign", str(run), "--key", public]) == ExitCode.USAGE
+    assert "'esipp sign' takes the private key" in capsys.readouterr().err
+    main(["sign", str(run), "--key", private])
+    assert main(["verify", str(run), "--key", private]) == ExitCode.USAGE
+    assert "'esipp verify' the public one" in capsys.readouterr().err
 
 
 def test_without_openssl_that_is_reported(

@@ -18,6 +18,7 @@ from esipp.report.comparing.diff import Diff, compare
 from esipp.report.comparing.environment import when
 from esipp.report.comparing.merge import Column, merge
 from esipp.report.comparing.times import Name, samples
+from esipp.report.comparing.words import UNOBSERVED
 from esipp.report.sections import figures
 
 MOST = 200
@@ -57,7 +58,8 @@ class Trend:
                 if change.id not in diff.regressed or change.old is None or change.new is None:
                     continue
                 later = {name for each in self.diffs[number:] for name in each.fixed}
-                observed = change.new.observed or change.new.reason
+                known = change.new.status not in UNOBSERVED and change.new.observed
+                observed = known or change.new.reason
                 found.append(
                     Worse(change.id, change.level, change.old.status.value, number, observed, change.id not in later)
                 )
@@ -78,7 +80,7 @@ class Trend:
         if not still:
             return f"Of {runs}: no check that was asked again is worse than it was."
         return (
-            f"Of {runs}: {counted(len(still), 'check')} became worse{since} and {form(len(still), 'is', 'are')} still."
+            f"Of {runs}: {counted(len(still), 'check')} became worse{since}, and still {form(len(still), 'is', 'are')}."
         )
 
 
@@ -141,11 +143,11 @@ def as_json(found: Trend) -> str:
 
 def _runs(found: Trend) -> Section:
     rows = [
-        (column.name, when(run), run.header["suite"], Strong(column.conclusion.result))
+        (column.name, when(run), Strong(column.conclusion.result), run.header["suite"])
         for column, run in zip(found.columns, found.runs, strict=True)
     ]
     why = Pairs.of((column.name, column.conclusion.why) for column in found.columns)
-    return Section("Runs", (Table(("run", "began", "esipp", "result"), tuple(rows)), why), "runs")
+    return Section("Runs", (Table(("run", "began", "result", "esipp"), tuple(rows)), why), "runs")
 
 
 def _figures(found: Trend) -> Section:
@@ -167,11 +169,11 @@ def _worse(found: Trend) -> Section:
     rows = [
         (
             *(Code(each.id), each.level.words, each.before, found.columns[each.since].name, each.observed),
-            Strong("still", "fail") if each.still else "fixed since",
+            Strong("still worse", "fail") if each.still else "fixed since",
         )
         for each in found.worse[:MOST]
     ]
-    head = ("check", "level", "before", "first bad run", "observed there", "now")
+    head = ("check", "level", "before", "first bad run", "observed, or why not", "now")
     more = len(found.worse) - MOST
     blocks: list[Block] = [Table(head, tuple(rows)), *([Text(f"and {more} more")] if more > 0 else [])]
     return Section("What became worse", tuple(blocks), "worse")

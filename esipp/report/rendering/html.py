@@ -141,14 +141,13 @@ def _items(items: Items, level: int) -> Markup:
 
 
 def _table(table: Table) -> Markup:
-    numeric = table.numeric
+    kinds = dict.fromkeys(_wordy(table), "wordy") | dict.fromkeys(table.numeric, "num")
 
     def row(cells: Iterable[Cell], first: str, others: str) -> Markup:
         made = []
         for at, cell in enumerate(cells):
             scope = others if at else first
-            kind = "num" if at in numeric else ""
-            made.append(tag("th" if scope else "td", _cell(cell), scope=scope, class_=kind))
+            made.append(tag("th" if scope else "td", _cell(cell), scope=scope, class_=kinds.get(at, "")))
         return tag("tr", *made)
 
     caption = tag("caption", table.caption) if table.caption else ""
@@ -158,6 +157,15 @@ def _table(table: Table) -> Markup:
     name = table.caption or next(filter(None, table.head), "Table")
     made = tag("table", caption, head, "\n", body, class_="figures")
     return tag("div", made, more, class_="scroll", tabindex="0", role="region", aria_label=name)
+
+
+WORDY = 40
+"""From this number of characters on, words in a cell need a wider column on a phone."""
+
+
+def _wordy(table: Table) -> set[int]:
+    """The columns that hold sentences; the first says what a row is about."""
+    return {at for row in table.rows for at, cell in enumerate(row) if at and len(plain(cell)) >= WORDY}
 
 
 def _cell(cell: Cell) -> Markup:
