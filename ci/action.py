@@ -69,7 +69,7 @@ class Runner:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do so, print the action's outputs, and return the exit code of the step that failed, or 0."""
+    """Execute the steps, print the action's outputs, and return the exit code of the step that failed, or 0."""
     return exit_code_of(lambda: _main(arguments))
 
 

@@ -15,10 +15,12 @@ Generated from the checks by `ci/generate`. Do not edit.
 Steady traffic of several kinds, the *streams*, flows while something happens. Each event is seen by each stream, on
 each *way* into the cluster. `esipp explain events` prints the same tables.
 
-A field says on how many ways a check requires something, and on how many checks only record what they see; where
-endpoints or policies change, it counts claims instead. Letters name the reasons for those without a check; those that
-hold for every stream of an event are in the event's second column alone. Why events run side by side or
-alone: [side-by-side.md](side-by-side.md). `esipp plan` tells the seconds of a whole run.
+How to read a field: *3 of 7, 1 recorded (a)* has checks on three of seven ways that require something, and on one way a
+check that only records what it sees. The letters below the table say why the other ways have no check. A reason that
+holds for every stream of an event is in the event's second column alone. The tables of backward compatibility and of
+convergence count claims instead of ways.
+
+Why events run side by side or alone: [side-by-side.md](side-by-side.md). `esipp plan` tells the seconds of a whole run.
 """
 
 

@@ -60,7 +60,7 @@ def _readme() -> str:
 def _parts(rewritten: Callable[[str], str], paths: Iterable[Path]) -> Iterator[Page]:
     """Pages that are written by hand, but for parts."""
     for path in paths:
-        yield Page(str(path.relative_to(ROOT)), lambda path=path: rewritten(path.read_text(encoding="utf-8")))  # type: ignore[misc]
+        yield Page(str(path.relative_to(ROOT)), lambda path=path: rewritten(path.read_text(encoding="utf-8")))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
 
 
 PAGES = (

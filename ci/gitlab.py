@@ -26,7 +26,7 @@ OPTIONS = "esipp.yaml"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do so, say what a merge request would show, and return the exit code of the job's script."""
+    """Execute the job, print what a merge request would show, and return the exit code of its script."""
     return exit_code_of(lambda: _main(arguments))
 
 

@@ -189,6 +189,14 @@ LOCAL_DETECTOR = _source("pkg/proxy/util/localdetector.go", "kube-proxy: pkg/pro
 SERVICE_HEALTH = _source(
     "pkg/proxy/healthcheck/service_health.go", "kube-proxy: pkg/proxy/healthcheck/service_health.go"
 )
+HEALTHY_AT_START = _source(
+    "pkg/proxy/healthcheck/proxy_health.go",
+    'kube-proxy: pkg/proxy/healthcheck/proxy_health.go, Health: "the proxier is healthy while it\'s starting up"',
+)
+HEALTH_BEFORE_SYNC = Reference(
+    "kubernetes/kubernetes#83263: what kube-proxy's health check says before the first rules are written",
+    f"{GITHUB}/kubernetes/kubernetes/issues/83263",
+)
 MODE_CLEANUP = _source(
     "cmd/kube-proxy/app/server_linux.go", "kube-proxy: cmd/kube-proxy/app/server_linux.go, platformCleanup"
 )
@@ -386,6 +394,10 @@ METALLB_LAYER_2 = Reference(
 METALLB_JOINS = Reference(
     "MetalLB: internal/speakerlist/speakerlist.go, joinMembers",
     "https://github.com/metallb/metallb/blob/v0.16.1/internal/speakerlist/speakerlist.go",
+)
+MEMBERLIST_DEAD = Reference(
+    "hashicorp/memberlist: state.go, deadNode: a node that is said to be dead denies it once it hears of it",
+    f"{GITHUB}/hashicorp/memberlist/blob/master/state.go",
 )
 KUBE_VIP_TWICE = Reference(
     "kube-vip/kube-vip#996: a node keeps the VIP after its network was away", f"{GITHUB}/kube-vip/kube-vip/issues/996"

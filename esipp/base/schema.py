@@ -32,7 +32,7 @@ def adapter(of: Any) -> TypeAdapter[Any]:
 class _Schema(GenerateJsonSchema):
     """Fields have names; a title would only repeat them."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the base class's parameter
         return False
 
 

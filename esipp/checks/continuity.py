@@ -166,6 +166,12 @@ all claim it until they have found each other, which they try once a minute."""
 MOVED = "moved"
 """Evidence: connections broke after the load balancer had moved its VIP to another node."""
 
+CLAIMED_TWICE = "claimed-twice"
+"""Evidence: requests were lost while several nodes answered for the VIP, right after a node came or went."""
+
+STARTING = "starting"
+"""Evidence: requests were lost while the load balancer used a node that said 200 before it served nodePorts."""
+
 UNTRANSLATED = "untranslated"
 """Evidence: nodes reset connections while they translated no packet of this family."""
 

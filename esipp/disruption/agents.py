@@ -121,3 +121,14 @@ def pods_feature(cluster: Cluster, what: Disruption) -> Feature:
         return Feature(False, f"cannot list {agents.collection}: {broken}")
     labelled = f"with {' or '.join(agents.processes)}, of a {agents.owner}"
     return Feature(bool(pods), f"{len(pods)} pods {labelled}" if pods else f"no pod {labelled}")
+
+
+def uid_of(pod: Json) -> str:
+    """What tells it from another pod of the same name."""
+    return str(pod["metadata"]["uid"])
+
+
+def waits_to_start(pod: Json) -> bool:
+    """Whether the kubelet lets a container wait before it starts it again, as it has often ended."""
+    states = pod.get("status", {}).get("containerStatuses") or []
+    return any((state.get("state") or {}).get("waiting", {}).get("reason") == "CrashLoopBackOff" for state in states)

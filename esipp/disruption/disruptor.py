@@ -48,12 +48,12 @@ class Found(Protocol):
     """The findings of preflight that disruptions need."""
 
     @property
-    def features(self) -> Mapping[str, Feature]: ...  # noqa: D102
+    def features(self) -> Mapping[str, Feature]: ...  # noqa: D102 - preflight's Findings explain it
 
     @property
-    def reference(self) -> Reference | None: ...  # noqa: D102
+    def reference(self) -> Reference | None: ...  # noqa: D102 - preflight's Findings explain it
 
-    def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102
+    def on_node(self, node: str, command: list[str]) -> list[str] | None: ...  # noqa: D102 - preflight's Findings explain it
 
 
 class Disruptor:
@@ -266,7 +266,8 @@ class Disruptor:
         way = self._findings.on_node(node, [])
         if way is None:
             raise HarnessError(
-                f"Cannot reach node {node} without Kubernetes.", "this is possible only for kind's nodes."
+                f"Cannot reach node {node} without Kubernetes.",
+                "disruptions on nodes need nodes that are containers on this machine, as kind's are.",
             )
         return tuple(way)
 

@@ -185,7 +185,10 @@ class ProxyMode(AgentsReplaced):
     def _change(self) -> None:
         self._mode = mode_of(self.cluster.request("GET", CONFIG))
         if self._mode not in OTHERS:
-            raise RefusedError(f"kube-proxy is in {self._mode or 'an unknown'} mode.", "nothing was changed.")
+            raise RefusedError(
+                f"kube-proxy is in {self._mode or 'an unknown'} mode.",
+                f"esipp changes only {' and '.join(sorted(OTHERS))}; nothing was changed.",
+            )
         kube_proxy.change_mode(self.cluster, self.owner, OTHERS[self._mode])
 
     def _wrong(self, found: list[Reported]) -> str:
@@ -217,7 +220,7 @@ class ProxySlow(AgentsReplaced):
         if self._mode not in kube_proxy.MODES or self._period() == PERIOD:
             raise RefusedError(
                 f"kube-proxy is in {self._mode or 'an unknown'} mode, with minSyncPeriod {self._period() or 'unset'}.",
-                "nothing was changed.",
+                f"esipp sets {PERIOD} where another period was set; nothing was changed.",
             )
         kube_proxy.change_period(self.cluster, self.owner, PERIOD)
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption import marks, shell
 from esipp.disruption.actions import Action
-from esipp.disruption.agents import AGENTS, agent_pods, api_servers, on_node, starts_of
+from esipp.disruption.agents import AGENTS, agent_pods, api_servers, on_node, starts_of, uid_of, waits_to_start
 from esipp.disruption.marks import RefusedError, is_ready, is_tainted
 from esipp.disruption.restarts import AGAIN
 from esipp.disruption.rollback import Undo
@@ -24,16 +24,18 @@ from esipp.probing.node_containers import run as run_on
 Way = tuple[str, ...]
 
 ASK_SECONDS, LONG_SECONDS = 2.0, 30.0
-"""The time of a request to an API server that is away, and to one that is slow."""
+"""Timeouts in seconds of a request to an API server that is away, and to one that is slow."""
 SLOW = 1.0
-"""Seconds of an answer that is slow."""
+"""Seconds from which on an answer counts as slow."""
 ASK_SPACING = 1.0
+"""Seconds between the end of a request and the next one."""
 UNANSWERED = Budget("an unanswered request to the stopped API server", 30.0, need=1, spacing=0.1)
 LATE = Budget("a late answer of the slow API server", 30.0, need=1, spacing=0.1)
 GIVEN_UP = 10.0
 """Seconds without an answer after which clients of the API give up: what has leader election, by its defaults."""
 STARTED_AGAIN = Budget("an API server to start again, and all to be ready", 330.0, need=1, spacing=0.5)
-"""At once the first time; its kubelet waits longer each time, up to 300 s, until none has ended for ten minutes."""
+"""Its kubelet starts it at once the first time, and waits longer each time, up to 300 s. After ten minutes without an
+end it begins anew."""
 CONTROL_PLANE = Budget("the control plane to work again", 330.0, need=1, spacing=0.5)
 """Its kubelet restarts a component that lost its leader election; after many restarts, that takes up to 300 s."""
 NOT_READY = Budget("a node without a kubelet to become not ready", 180.0, need=1, spacing=0.5)
@@ -161,7 +163,7 @@ class OnNodes(Action):
         for node, way in self.nodes.items():
             if not shell.is_stopped(way, self.what):
                 raise HarnessError(
-                    f"On node {node}, it is not so that {state}.",
+                    f"Node {node} is not disrupted any more, or not yet: expected that {state}.",
                     "check whether the node's own timer has undone it, or its kubelet has started it again.",
                 )
         return state
@@ -171,22 +173,25 @@ class OnNodes(Action):
 class AgentDisturbed(OnNodes):
     """An agent on a node, stopped or without the programs that write its rules.
 
-    One that was stopped is killed in the end. So it learns what has changed as any kube-proxy does that starts, and
-    not from a watch that goes on.
+    An agent that was stopped is killed in the end. So it learns of changes by starting anew, and not from a watch that
+    goes on. Its kubelet starts it at once the first time, and waits longer each time, up to 300 s: a pod that waits is
+    deleted, and its owner makes another one.
     """
 
     _starts: dict[str, int] = field(default_factory=dict, init=False)
+    _deleted: set[str] = field(default_factory=set, init=False)
 
     def do(self) -> None:
         """Disturb it."""
-        self._starts = {uid: starts for uid, (starts, _) in self._pods().items()}
+        self._starts = {uid_of(pod): starts_of([pod])[0] for pod in self._pods()}
         super().do()
 
     def back(self) -> str:
         """Wait until its kubelet has started it again; one that writes its rules again is back at once."""
         if any(shell.is_stopped(way, self.what) for way in self.nodes.values()):
             raise HarnessError(
-                f"On node {self._node}, {shell.SERVICES[self.what].state}.", f"see 'ps' on node {self._node}."
+                f"Node {self._node} is still disrupted: {shell.SERVICES[self.what].state}.",
+                f"see 'ps' on node {self._node}.",
             )
         if self.what is Disruption.PROXY_SICK:
             return "undone"
@@ -194,28 +199,37 @@ class AgentDisturbed(OnNodes):
         def look() -> Reading:
             try:
                 pods = self._pods()
+                self._hasten(pods)
             except UnreachableError as silent:
                 return Reading(False, str(silent))
-            ready = all(is_so for _, is_so in pods.values())
-            again = bool(pods) and all(starts > self._starts.get(uid, -1) for uid, (starts, _) in pods.items())
+            again = all(starts_of([pod])[0] > self._starts.get(uid_of(pod), -1) for pod in pods)
+            ready = starts_of(pods)[1]
             return Reading(ready and again, "ready" if ready else "not ready")
 
         waited = converge(look, AGAIN).required(
             f"On node {self._node}, {AGENTS[self.what].noun} does not start again", "see 'kubectl get pods -A'."
         )
-        return f"started again after {waited.seconds:.1f} s"
+        instead = ", as another pod: its kubelet would have waited" if self._deleted else ""
+        return f"started again after {waited.seconds:.1f} s{instead}"
 
-    def _pods(self) -> dict[str, tuple[int, bool]]:
-        """The agent's pods on the node, by uid: how often containers were started again, and whether it is ready."""
-        pods = on_node(agent_pods(self.cluster, self.what), self._node)
-        return {str(pod["metadata"]["uid"]): starts_of([pod]) for pod in pods}
+    def _hasten(self, pods: Collection[Json]) -> None:
+        """Delete each pod that its kubelet does not start yet."""
+        for pod in pods:
+            if uid_of(pod) not in self._deleted and waits_to_start(pod):
+                where = pod["metadata"]
+                self.cluster.delete(f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}")
+                self._deleted.add(uid_of(pod))
+
+    def _pods(self) -> list[Json]:
+        """The agent's pods on the node."""
+        return on_node(agent_pods(self.cluster, self.what), self._node)
 
 
 @dataclass
 class BalancerCutOff(OnNodes):
     """A load balancer beside the nodes that reaches no API server.
 
-    Its process is not stopped, as that also sends health checks. And no node could resume it if a run is killed.
+    Its process is not stopped: it also sends the health checks, and no node could resume it if a run is killed.
 
     Args:
         addresses: its addresses.

@@ -58,6 +58,7 @@ _JOINED = f'"{MARKS}/joined"'
 _ADMIN = "/etc/kubernetes/admin.conf"
 _AS_ADMIN = f"kubectl --kubeconfig={_ADMIN} --request-timeout=20s"
 TOKEN_MINUTES = 10
+"""How long a bootstrap token is valid."""
 
 
 def _of_joined(line: int, command: str) -> str:
@@ -263,9 +264,11 @@ def stop(way: Sequence[str], what: Disruption, owner: str, longest: float, first
     """
     done = run(way, stop_script(what, owner, longest, first))
     if done.returncode == ALREADY:
-        raise RefusedError(f"{what} is already stopped there: {done.stderr.strip()}.", "run 'esipp clean'.")
+        raise RefusedError(
+            f"The disruption {what} is already in effect on the node ({done.stderr.strip()}).", "run 'esipp clean'."
+        )
     if done.returncode != 0:
-        raise HarnessError(f"Cannot stop {what}: {done.stderr.strip()[:300]}", "check that this is a node of kind.")
+        raise HarnessError(f"Cannot begin {what}: {done.stderr.strip()[:300]}", "check that this is a node of kind.")
 
 
 def go_on(way: Sequence[str], what: Disruption, owner: str) -> bool:
@@ -276,7 +279,7 @@ def go_on(way: Sequence[str], what: Disruption, owner: str) -> bool:
     """
     done = run(way, undo_script(what, owner))
     if done.returncode not in (0, NOTHING):
-        raise HarnessError(f"Cannot resume {what}: {done.stderr.strip()[:300]}", "see the node's journal.")
+        raise HarnessError(f"Cannot undo {what}: {done.stderr.strip()[:300]}", "see the node's journal.")
     return done.returncode == 0
 
 
@@ -310,7 +313,7 @@ def stop_script(what: Disruption, owner: str, longest: float, first: str = "") -
         [
             "set -e",
             f'mkdir -p "{MARKS}"',
-            f"if {service.is_stopped} >/dev/null 2>&1; then echo 'it is not running' >&2; exit {ALREADY}; fi",
+            f"if {service.is_stopped} >/dev/null 2>&1; then echo 'no run has marked it' >&2; exit {ALREADY}; fi",
             f"if ! (set -C; echo {shlex.quote(owner)} >{_mark(what)}) 2>/dev/null; then",
             f"  cat {_mark(what)} >&2; exit {ALREADY}",
             "fi",

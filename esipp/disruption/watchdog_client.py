@@ -18,6 +18,7 @@ from esipp.disruption.rollback import Undo
 ANSWER_SECONDS = 60.0
 """Timeout of a message; the first one waits for the start of Python on a busy machine."""
 END_SECONDS = 5.0
+"""Timeout for the end of the watchdog process."""
 
 
 class WatchdogClient:

@@ -516,7 +516,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     record = json.loads(line)
     if b"\\ud" in line or b"\\uD" in line:
         record = json.loads(json.dumps(record, ensure_ascii=False).encode(errors="replace"))
-    return record  # type: ignore[no-any-return]
+    return record  # type: ignore[no-any-return]  # each line is an object: callers check that
 
 
 Disagrees = Callable[[RecordedCheck, Verdict, int], object]

@@ -388,7 +388,7 @@ class End(TypedDict):
 def _line(kind: str, of: Any) -> Any:
     """The type of the lines that hold a kind of record."""
     at = Annotated[float, Field(ge=0, le=253402300799), note("Unix seconds at which the line was written")]
-    line: Any = TypedDict(of.__name__, {"at": at, "record": Literal[kind], **of.__annotations__})  # type: ignore[misc]
+    line: Any = TypedDict(of.__name__, {"at": at, "record": Literal[kind], **of.__annotations__})  # type: ignore[misc]  # its fields are known at run time
     line.__doc__ = of.__doc__
     return with_config(EXACTLY)(line)
 
@@ -417,7 +417,7 @@ KINDS: Mapping[str, Any] = {
 }
 """The kinds of lines by name."""
 
-Record: Any = Annotated[Union[tuple(KINDS.values())], Discriminator("record")]  # noqa: UP007
+Record: Any = Annotated[Union[tuple(KINDS.values())], Discriminator("record")]  # noqa: UP007 - of a tuple that is known at run time
 """One line of a ledger."""
 
 

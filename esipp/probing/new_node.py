@@ -21,7 +21,7 @@ CONFIG = "/kind/kubeadm.conf"
 """Where kind leaves the configuration of each node for kubeadm."""
 
 COPY_SECONDS, JOIN_SECONDS = 200.0, 180.0
-"""Timeouts: images of some 850 MB, as Cilium's, took 40 s; a join takes some 10 s on an idle machine."""
+"""Timeouts in seconds. Images of some 850 MB, as Cilium's, took 40 s; a join takes some 10 s on an idle machine."""
 
 _CTR = ("ctr", "--namespace=k8s.io", "images")
 
@@ -49,7 +49,7 @@ def describe(name: str) -> Json | None:
 def options_like(node: Json) -> list[str]:
     """The options of ``docker run`` with which kind made a node's container, but for its name and published ports.
 
-    It is a worker, which nothing starts again, and which is gone once it stops.
+    The container is a worker. Docker does not start it again, and removes it once it stops.
     """
     config, host = node["Config"], node["HostConfig"]
     options = ["--tty", "--rm", "--init=false", "--network", min(node["NetworkSettings"]["Networks"])]
@@ -129,7 +129,7 @@ def copy_images(source: str, target: str, wanted: Collection[str]) -> list[str]:
             except subprocess.TimeoutExpired:
                 raise HarnessError(
                     f"Images were not copied to {target} within {COPY_SECONDS:.0f} s: {', '.join(names)}.",
-                    "is the machine too busy?",
+                    "check the load of this machine.",
                 ) from None
             if done.returncode != 0:
                 raise HarnessError(
@@ -165,7 +165,7 @@ def join(like: str, name: str, addresses: Mapping[Family, str], token: str, labe
     """
     config = docker("exec", like, "cat", CONFIG)
     if config.returncode != 0:
-        raise HarnessError(f"Node {like} has no {CONFIG}: {why(config.stderr)}", "is that a node of kind?")
+        raise HarnessError(f"Node {like} has no {CONFIG}: {why(config.stderr)}", "check that this is a node of kind.")
     text = join_config(config.stdout, name, addresses, token, labels)
     script = f"cat >{CONFIG} && kubeadm join --config {CONFIG} --skip-phases=preflight --v=1"
     done = docker("exec", "--interactive", name, "sh", "-c", script, seconds=JOIN_SECONDS, text=text)
@@ -174,10 +174,21 @@ def join(like: str, name: str, addresses: Mapping[Family, str], token: str, labe
 
 
 def join_config(text: str, name: str, addresses: Mapping[Family, str], token: str, labels: Mapping[str, str]) -> str:
-    """The configuration of kubeadm by which a node joins: another node's, with what is this node's own."""
+    """The configuration of kubeadm by which a node joins: another node's, with what is this node's own.
+
+    Args:
+        text: the other node's configuration, YAML.
+        name: the container's name.
+        addresses: its addresses.
+        token: a bootstrap token.
+        labels: those of its Node object.
+
+    Raises:
+        HarnessError: the other node's configuration is not about joining.
+    """
     documents = [each for each in yaml.safe_load_all(text) if each and each.get("kind") == "JoinConfiguration"]
     if not documents:
-        raise HarnessError(f"{CONFIG} has no JoinConfiguration.", "is that a node of kind?")
+        raise HarnessError(f"{CONFIG} has no JoinConfiguration.", "check that this is a node of kind.")
     config: Json = documents[0]
     config.pop("controlPlane", None)
     registration = config["nodeRegistration"]

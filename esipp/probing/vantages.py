@@ -44,6 +44,7 @@ ASK_SECONDS = 8.0
 """Timeout of a connection to a listener: a lost SYN is sent again after one, three and seven seconds."""
 
 LISTENERS_DIALLED = 3
+"""How many control listeners are dialled, at most, to find out a client's address."""
 
 ECHO_PORT = 8081
 """The TCP port of the echo server in each container, which is its main process."""

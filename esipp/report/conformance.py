@@ -208,7 +208,7 @@ def schema() -> str:
 class _Dumper(yaml.SafeDumper):
     """Indents lists below their key."""
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - the base class's parameters
         return super().increase_indent(flow, False)
 
 

@@ -312,7 +312,7 @@ class Document(TypedDict):
 def schema() -> str:
     """The text of report.schema.json: the document, with each scenario's own numbers."""
     measured = {each.numbers.name: each.numbers.of for each in scenarios() if each.numbers}
-    whole: Any = TypedDict("Document", {**Document.__annotations__, **measured})  # type: ignore[misc]
+    whole: Any = TypedDict("Document", {**Document.__annotations__, **measured})  # type: ignore[misc]  # its fields are known at run time
     whole.__doc__ = Document.__doc__
     return schema_of(with_config(EXACTLY)(whole), "report-3", "report.json of an esipp run")
 

@@ -30,7 +30,7 @@ def briefs(run: RecordedRun) -> list[Section]:
 def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
     """The figures at the end of a run's output: each a label and words."""
     for scenario in scenarios():
-        for block in attempt(scenario.name, lambda s=scenario: [Pairs.of(s.key_figures(run))]):  # type: ignore[misc]
+        for block in attempt(scenario.name, lambda s=scenario: [Pairs.of(s.key_figures(run))]):  # type: ignore[misc]  # mypy infers no type of a lambda with a default
             if isinstance(block, Pairs):
                 yield from ((label, plain(words)) for label, words in block.pairs)
             else:
@@ -55,6 +55,6 @@ def figures(run: RecordedRun) -> list[tuple[str, str]]:
 def _of(show: Callable[[Scenario], Section | None]) -> list[Section]:
     made = []
     for scenario in scenarios():
-        blocks = attempt(scenario.name, lambda scenario=scenario: filter(None, [show(scenario)]))  # type: ignore[misc]
+        blocks = attempt(scenario.name, lambda scenario=scenario: filter(None, [show(scenario)]))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         made += [each if isinstance(each, Section) else Section(scenario.name, (each,)) for each in blocks]
     return [each for each in made if each.blocks]

@@ -21,6 +21,7 @@ MORE_GRACE = 3
 """Seconds that Kubernetes gives a pod beyond the time for which it serves on."""
 
 AGAIN_SECONDS = 0.5
+"""Seconds before a watch that broke is started again."""
 SERVICE_LABEL = "kubernetes.io/service-name"
 
 

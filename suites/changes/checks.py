@@ -123,6 +123,13 @@ OF_ENTRIES = {
     At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
 
+BACK = {
+    Disruption.CONTROLLER_STOPPED: "its controller has started again",
+    Disruption.SPEAKER_STOPPED: "a speaker has started again",
+    Disruption.BALANCER_CUT_OFF: "it reaches the API server again",
+}
+"""The end of outages of a load balancer, after which it must serve the VIP for what the Service has become."""
+
 MIXED_UP = (
     "a node takes flows of two of its pods for one if they have the same source port: it drops or resets one of them, "
     "or sends its answers to the other pod"
@@ -421,7 +428,7 @@ def _claimed(stream: StreamKind, claim: Claim, followed: str) -> str:
 
 
 MADE_SICK = {
-    Disruption.TAINT: "the node has this taint",
+    Disruption.TAINT: "the node has the autoscaler's taint",
     Disruption.PROXY_SICK: "kube-proxy cannot write its rules",
     Disruption.ADDRESS_ADDED: "the Service has no endpoint",
 }
@@ -508,6 +515,8 @@ def _fails_if(event: Event, at: At, claim: Claim) -> str:
         return OF_OWN_SLICES[claim]
     if event.name == "internal-policy" and claim is Claim.GONE:
         return "a node still sends clients to endpoints of other nodes after internalTrafficPolicy became Local"
+    if at is At.VIP and claim is Claim.SERVED and (back := next(filter(None, map(BACK.get, event.disruptions)), "")):
+        return f"a load balancer gives up a VIP, or does not follow a change of the Service, once {back}"
     return OF_ENTRIES.get(at, FAILS_IF[claim])
 
 

@@ -17,9 +17,11 @@ def field(event: Event, stream: StreamKind) -> Field:
 
 def required(stream: StreamKind) -> tuple[str, str]:
     """Return what is required of a stream while nothing changes, and during an event."""
+    own = [check for check in CHECKS if check.subject.stream == stream]
     if stream in HEALTH_CHECKS:
-        return "200", EXPECTED[Claim.STATUS]
-    made = {check.subject.claim for check in CHECKS if check.subject.stream == stream}
+        fine = EXPECTED[Claim.STATUS]
+        return fine, "; ".join(dict.fromkeys((fine, *(check.expected.removesuffix(f", else {fine}") for check in own))))
+    made = {check.subject.claim for check in own}
     return EXPECTED[Claim.SERVED], "; ".join(EXPECTED[claim] for claim in Claim if claim in made)
 
 

@@ -450,7 +450,7 @@ EVENTS = (
     ),
     Event(
         "vip-without-node-ports",
-        "While the only endpoint of a LoadBalancer Service with Local and without nodePorts is replaced",
+        "While the only endpoint of a LoadBalancer Service with the policy Local and without nodePorts is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
             Change(Do.SELECT, Pods.SECOND),
@@ -526,8 +526,8 @@ EVENTS = (
     ),
     Event(
         "network-policy-vip",
-        "While NetworkPolicies for the pod of a LoadBalancer Service with Local are created one after the other, for "
-        "other clients and for the client outside",
+        "While NetworkPolicies for the pod of a LoadBalancer Service with the policy Local are created one after the "
+        "other, for other clients and for the client outside",
         (
             Change(Do.CREATE, Pods.GUARDED_VIP),
             Change(Do.POLICY_FOR_OTHERS, Pods.GUARDED_VIP, closed=closing((At.VIP, *OF_PODS), TCP)),
@@ -958,19 +958,19 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
             else "its probes come too often for the affinity to time out"
         )
     if event.name == "freed" and stream is UDP_SOCKET:
-        return "it keeps its own entry alive: another event shows what it meets"
+        return "its datagrams keep its connection tracking entry alive: another event shows what they meet"
     if stream is UDP_IDLE and event.name not in OF_FREED:
         return "the address must be free for longer than the silence"
     if stream in IDLE:
-        return "" if event.name == IDLE[stream] else "an event of its own is as long as the silence"
+        return "" if event.name == IDLE[stream] else "another event is as long as the silence of this stream"
     if event.name in IDLE.values() and stream is not TCP_NEW:
         return "nothing changes"
     if event.name == "scaled-to-fifty" and stream is not TCP_FAST:
         return "a quick stream meets fifty pods in time"
     if stream is TCP_FAST and event.name not in ("scaled-to-fifty", "scaled-to-zero"):
-        return "few pods are met by a slow one"
+        return "a slower stream meets the few pods of this event in time"
     if event.name == "finalizer" and stream is not TCP_NEW:
-        return "a Service that is deleted without a finalizer shows it"
+        return "another event shows it at a Service that is deleted without a finalizer"
     if event.name == "families" and stream in KEEPING:
         return "other events show what flows under way meet when a nodePort is freed"
     if event.name == "namesake" and stream in KEEPING:
@@ -987,7 +987,7 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         if stream.protocol is Protocol.SCTP:
             return "few load balancers carry SCTP; nodePorts show what happens to its connection tracking entries"
         if (stream.protocol is UDP) is not (event.name == "vip-udp"):
-            return "many load balancers carry one protocol: each has an event of its own"
+            return "many load balancers carry only one protocol, so each protocol has an event of its own"
         return ""
     if at is At.SHARED_PORT and stream.protocol is not UDP:
         return "TCP has this nodePort before and after"
@@ -1048,4 +1048,8 @@ def _why_not_there(event: Event, at: At) -> str:
         "distribution-local", NAMELESS, "address-reused",
     ):  # fmt: skip
         return "under Local only the endpoint's node may answer, as other suites require"
-    return "internalTrafficPolicy is Cluster: other nodes' clients show it" if at is At.OWN_CLUSTER_IP else "unchanged"
+    return (
+        "internalTrafficPolicy is Cluster: other nodes' clients show it"
+        if at is At.OWN_CLUSTER_IP
+        else "the ClusterIP and its ports stay"
+    )

@@ -140,9 +140,9 @@ def health_ports() -> Checks:
         made = chain(f"port-{name}", create(**LB, **LOCAL, healthCheckNodePort=port))
         said = f"The API server refuses a health-check node port that is {name.replace('-', ' ')} ({port})"
         beyond = "the API server allocates a port that is not valid, or not in the node port range"
-        wants = Refused("created", **either, says=("HealthCheck",))  # type: ignore[arg-type]
+        wants = Refused("created", **either, says=("HealthCheck",))
         yield check(f"health-port.{name}", CORE, said, made, wants, beyond, API_HEALTH_PORT, REGISTRY)
-        wants = Refused("created", **either, says=("range",))  # type: ignore[arg-type]
+        wants = Refused("created", **either, says=("range",))
         said += ", and the message names the range"
         yield check(f"health-port.{name}.words", EXTENDED, said, made, wants, "the message does not say why", REGISTRY)
     made = chain("port-zero", create(**LB, **LOCAL, healthCheckNodePort=0))

@@ -10,9 +10,9 @@ from esipp.checks.stream import StreamKind
 from suites.clients import OUTSIDE_1
 from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
-from suites.known_differences.balancers import STATELESS, by_proxy
+from suites.known_differences.balancers import STATELESS, VIP_CLAIMED_TWICE, by_proxy
 from suites.known_differences.cilium import DURING_CHANGES, LARGE_IN_DSR, ONE_PORT_FOR_TWO, ONE_PORT_IN_DSR
-from suites.known_differences.kube_proxy import CHAINS_GONE, SCTP_ENTRY_KEPT, SCTP_GOES_ON
+from suites.known_differences.kube_proxy import CHAINS_GONE, HEALTHY_TOO_EARLY, SCTP_ENTRY_KEPT, SCTP_GOES_ON
 from suites.needs import needs
 from suites.references import *
 from suites.streams import client_does
@@ -115,6 +115,10 @@ def differences(event: Event, way: Way, what: What) -> Iterator[KnownDifference]
         yield STATELESS
     if way.by == DEFAULT and what is What.LASTING and (may_move(event, way) or event.refuses or event.joins):
         yield MOVED_VIP
+    if way.by == DEFAULT and what is What.NO_LOSS and event.frees_for:
+        yield VIP_CLAIMED_TWICE
+    if way.by in CHECKED and not way.local and what is What.NO_LOSS and event.joins:
+        yield HEALTHY_TOO_EARLY
     if event.rewrites and what is What.LASTING and way.by in (NODEPORT, DEFAULT, *PROXIES):
         yield CHAINS_GONE
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:

@@ -34,8 +34,9 @@ def required(stream: StreamKind) -> tuple[str, str]:
         always = f"{EXPECTED[What.SOURCE]}; {EXPECTED[What.PLACE]}"
         return (
             f"{EXPECTED[What.NO_LOSS]}; {EXPECTED[What.NO_DELAY]}; {always}",
-            f"{EXPECTED[What.NO_LOSS]} and {EXPECTED[What.NO_DELAY]}, or {EXPECTED[What.GAP]} where health checks "
-            f"steer, or {EXPECTED[What.LOSSES]} at the cluster's own load balancer; {always}",
+            f"{always}; {EXPECTED[What.NO_LOSS]} and {EXPECTED[What.NO_DELAY]}; instead of these two, where a load "
+            f"balancer follows health checks, {EXPECTED[What.GAP]}, and at the cluster's own load balancer, "
+            f"{EXPECTED[What.LOSSES]}",
         )
     quiet, other = (next(event for event in EVENTS if (event.phase is Phase.QUIET) == still) for still in (True, False))
     return stream_expected(quiet, stream), "-" if stream.count else stream_expected(other, stream)

@@ -188,6 +188,22 @@ EVENTS = (
         lasts=5.0,
     ),
     Event(
+        phase=Phase.CONNTRACK_FULL,
+        meanwhile="While a node without endpoints accepts no new flows, as with a full connection tracking table",
+        references=(CONNTRACK_SYSCTL, DESIGN_BOUND),
+        disruption=Disruption.CONNTRACK_FULL,
+        node=Role.BARE_NODE,
+        refuses=True,
+    ),
+    Event(
+        phase=Phase.CONNTRACK_DELETED,
+        meanwhile="While the connection tracking entries of the Services are deleted on the endpoint node",
+        references=(CONNTRACK_SYSCTL,),
+        disruption=Disruption.CONNTRACK_DELETED,
+        lasts=3.0,
+        forgets=True,
+    ),
+    Event(
         phase=Phase.JOINED,
         meanwhile="While another node without endpoints joins the cluster, and when it is taken away again",
         references=(NODES_PAGE, KEP_3458, KEP_3836),
@@ -226,22 +242,6 @@ EVENTS = (
         lasts=20.0,
         refuses=True,
         cuts=True,
-    ),
-    Event(
-        phase=Phase.CONNTRACK_FULL,
-        meanwhile="While a node without endpoints accepts no new flows, as with a full connection tracking table",
-        references=(CONNTRACK_SYSCTL, DESIGN_BOUND),
-        disruption=Disruption.CONNTRACK_FULL,
-        node=Role.BARE_NODE,
-        refuses=True,
-    ),
-    Event(
-        phase=Phase.CONNTRACK_DELETED,
-        meanwhile="While the connection tracking entries of the Services are deleted on the endpoint node",
-        references=(CONNTRACK_SYSCTL,),
-        disruption=Disruption.CONNTRACK_DELETED,
-        lasts=3.0,
-        forgets=True,
     ),
 )
 """In this order. Disruptions, which need ``--allow-disruptive``, are the last. The last of these take a node away:

@@ -1,8 +1,9 @@
-"""Known differences of load balancers: proxies, and forwarders that track no connections. Data only."""
+"""Known differences of load balancers: proxies, forwarders that track no connections, MetalLB. Data only."""
 
+from esipp.checks.continuity import CLAIMED_TWICE
 from esipp.checks.ingress import OF_SERVICE, PROXY
-from esipp.checks.known_differences import REHASHED, KnownDifference
-from suites.references import KEP_1860, PROXY_UNDER_LOCAL, RFC_2992
+from esipp.checks.known_differences import REHASHED, KnownDifference, Nature
+from suites.references import KEP_1860, MEMBERLIST_DEAD, METALLB_JOINS, PROXY_UNDER_LOCAL, RFC_2992
 
 REASON = "the load balancer of this Service is a proxy, so the backend sees the proxy's address"
 REFERENCES = (KEP_1860, PROXY_UNDER_LOCAL)
@@ -32,4 +33,16 @@ STATELESS = KnownDifference(
     evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
     "were reset.",
     hides="A node that resets connections while routes change, for another reason.",
+)
+VIP_CLAIMED_TWICE = KnownDifference(
+    when=(("load-balancer.profile", "metallb-l2"),),
+    covers=CLAIMED_TWICE,
+    reason="a finding: once a node is back, MetalLB's speaker there tells the others that the nodes which it could not "
+    "reach are dead. Until these deny it, about a second later, another speaker claims their VIPs, too",
+    references=(METALLB_JOINS, MEMBERLIST_DEAD),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="Around every lost request, the client asked who has the VIP, and several nodes answered. A node had come "
+    "or gone at most 60 s before, and no bound of the load balancer is known.",
+    hides="A node that loses new connections for another reason while two nodes claim the VIP.",
 )

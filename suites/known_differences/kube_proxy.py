@@ -1,8 +1,17 @@
 """Known differences of kube-proxy. Data only."""
 
-from esipp.checks.continuity import SERVED_UNREADY, STALE, UNTRANSLATED
+from esipp.checks.continuity import SERVED_UNREADY, STALE, STARTING, UNTRANSLATED
 from esipp.checks.known_differences import KnownDifference, Nature
-from suites.references import CONNTRACK, KEP_3866, MODE_CLEANUP, SCTP_KEPT, SCTP_UNREADY
+from suites.references import (
+    CONNTRACK,
+    HEALTH_BEFORE_SYNC,
+    HEALTHY_AT_START,
+    KEP_3836,
+    KEP_3866,
+    MODE_CLEANUP,
+    SCTP_KEPT,
+    SCTP_UNREADY,
+)
 
 SCTP_ENTRY_KEPT = KnownDifference(
     when=(("service-proxy", "kube-proxy"),),
@@ -43,4 +52,18 @@ CHAINS_GONE = KnownDifference(
     "and in the same phase the flows at both other nodes were silent, too.",
     hides="A node that breaks UDP flows and TCP connections at the same moment for another reason. A node that no flow "
     "of the run crosses, and that resets connections as its kube-proxy is replaced.",
+)
+HEALTHY_TOO_EARLY = KnownDifference(
+    when=(("service-proxy", "kube-proxy"),),
+    covers=STARTING,
+    reason="a finding: kube-proxy says 200 at its health check from its start on, and not only once it has written its "
+    "first rules of each family. A load balancer sends requests to a node that joins, and that node refuses or loses "
+    "them",
+    references=(HEALTHY_AT_START, HEALTH_BEFORE_SYNC, KEP_3836),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="All requests were lost between the load balancer's change to more nodes and the first answer of a "
+    "nodePort at the node that joined. Probes of that node's health check had shown 200 before.",
+    hides="Requests lost at another node in these seconds. A node that joins and loses requests after its first answer "
+    "at the nodePort fails, and so does one that does not serve within 30 s.",
 )

@@ -76,6 +76,10 @@ def path_checks(notices: Callable[[PathCheck], bool]) -> Callable[[Check], bool]
     return lambda check: is_about(check, OnPath) and notices(check)
 
 
+Apply = Callable[[Nodes], AbstractContextManager[Placed]]
+"""A context manager that breaks the cluster, and always repairs it."""
+
+
 @dataclass(frozen=True)
 class Break:
     """One way to break a cluster, or (``Group.HARMLESS``) a legitimate difference that must not fail.
@@ -105,7 +109,7 @@ class Break:
     group: Group
     what: str
     run: RunOptions
-    apply: Callable[[Nodes], AbstractContextManager[Placed]]
+    apply: Apply
     notices: Callable[[Check], bool]
     names: str = ""
     says: frozenset[str] = RED

@@ -2,23 +2,29 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
+from esipp.checks.model import Role
 from esipp.disruption import marks, shell
-from esipp.disruption.agents import agent_pods
+from esipp.disruption.agents import agent_pods, api_servers
 from esipp.disruption.marks import Mark
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange
 from tests.broken.breakage import RunOptions
-from tests.broken.nodes import Live, Nodes, Placed, Rule
-from tests.broken.policy_changes import in_background, set_up_run
+from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
+from tests.broken.policy_changes import LOOKS, entered_once, for_a_moment, in_background, set_up_run
 
-LOOKS = 0.2
 IsSo = Callable[[], bool]
-Making = Callable[[Live], list[Rule]]
+Happens = Callable[[Nodes], IsSo]
+"""What tells whether something is so, or has happened since the break was applied."""
+
+Making = Callable[[Live], Iterable[Rule]]
+Where = Callable[[Nodes], str]
+"""The node where something is in effect."""
 
 
 def run_of(phase: Phase) -> RunOptions:
@@ -33,39 +39,91 @@ def run_of_change(event: str) -> RunOptions:
     return RunOptions(("changes",), (f"changes.{event}.",), disruptive=True)
 
 
-def while_so(nodes: Nodes, service: str, is_so: IsSo, rules: Making) -> Iterator[Placed]:
+# --------------------------------------------------------------------------------------- from when, and until when
+Entering = Callable[[Live], AbstractContextManager[object]]
+
+
+def comes_about(is_so: IsSo, ended: threading.Event) -> bool:
+    """Wait until something is so; false if the test ends before."""
+    while not ended.wait(LOOKS):
+        if is_so():
+            return True
+    return False
+
+
+@contextmanager
+def entered_while_so(nodes: Nodes, services: Iterable[str], is_so: IsSo, enter: Entering) -> Iterator[Placed]:
+    """A context is entered each time something is so, and left once it no longer is."""
+    placed = Placed()
+
+    def work(ended: threading.Event) -> None:
+        live = set_up_run(nodes, {*services}, ended)
+        while live is not None and comes_about(is_so, ended):
+            with enter(live):
+                placed.at = placed.at or time.time()
+                while is_so() and not ended.wait(LOOKS):
+                    pass
+
+    with in_background(work):
+        yield placed
+
+
+def entered_once_so(
+    nodes: Nodes, services: Iterable[str], is_so: IsSo, enter: Entering
+) -> AbstractContextManager[Placed]:
+    """A context is entered when something is so for the first time, and left at the end of the test."""
+    return entered_once(nodes, services, lambda _, ended: comes_about(is_so, ended), enter)
+
+
+@contextmanager
+def run_once(
+    nodes: Nodes, services: Iterable[str], is_so: IsSo, act: Callable[[Live, threading.Event], object]
+) -> Iterator[Placed]:
+    """Something is done when something is so for the first time. It ends soon after the test, which ``act`` is told."""
+    placed = Placed()
+
+    def work(ended: threading.Event) -> None:
+        live = set_up_run(nodes, {*services}, ended)
+        if live is not None and comes_about(is_so, ended):
+            placed.at = time.time()
+            act(live, ended)
+
+    with in_background(work):
+        yield placed
+
+
+def while_so(nodes: Nodes, services: Iterable[str], is_so: IsSo, rules: Making) -> AbstractContextManager[Placed]:
     """Rules on the nodes for as long as something is so."""
-    placed, stack = Placed(), ExitStack()
-
-    def work(ended: threading.Event) -> None:
-        live = set_up_run(nodes, {service}, ended)
-        while live is not None and not ended.wait(LOOKS):
-            if is_so():
-                with nodes.rules(*rules(live)):
-                    placed.at = placed.at or time.time()
-                    while is_so() and not ended.wait(LOOKS):
-                        pass
-
-    with stack, in_background(work):
-        yield placed
+    return entered_while_so(nodes, services, is_so, lambda live: nodes.rules(*rules(live)))
 
 
-def once_so(nodes: Nodes, service: str, is_so: IsSo, rules: Making) -> Iterator[Placed]:
+def once_so(nodes: Nodes, services: Iterable[str], is_so: IsSo, rules: Making) -> AbstractContextManager[Placed]:
     """Rules on the nodes from when something is so, to the end of the run."""
-    placed, stack = Placed(), ExitStack()
-
-    def work(ended: threading.Event) -> None:
-        live = set_up_run(nodes, {service}, ended)
-        while live is not None and not ended.wait(LOOKS):
-            if is_so():
-                stack.enter_context(nodes.rules(*rules(live)))
-                placed.at = time.time()
-                return
-
-    with stack, in_background(work):
-        yield placed
+    return entered_once_so(nodes, services, is_so, lambda live: nodes.rules(*rules(live)))
 
 
+When = Callable[[Nodes, Iterable[str], IsSo, Making], AbstractContextManager[Placed]]
+"""``while_so`` or ``once_so``."""
+
+
+@contextmanager
+def for_seconds_once(
+    nodes: Nodes, service: str, is_so: IsSo, make: Callable[[Json], Iterable[Rule]], seconds: float
+) -> Iterator[Placed]:
+    """Rules, made from a Service, on the nodes that they name, for some seconds from when something is so."""
+    mark = new_mark()
+
+    def act(live: Live, _: threading.Event) -> None:
+        for_a_moment([*make(live.service(service))], seconds, mark)
+
+    try:
+        with run_once(nodes, (service,), is_so, act) as placed:
+            yield placed
+    finally:
+        nodes.take_away(mark)
+
+
+# ------------------------------------------------------------------------------------------------ what may be so
 def marked(nodes: Nodes, mark: Mark) -> bool:
     return any(marks.is_so(item, mark) for item in nodes.cluster.list("/api/v1/nodes"))
 
@@ -73,6 +131,43 @@ def marked(nodes: Nodes, mark: Mark) -> bool:
 def in_effect(node: str, what: Disruption) -> bool:
     """By the mark on the node: whatever the disruption does, its mark comes first."""
     return what in shell.marks(("docker", "exec", node))
+
+
+def effect_of(what: Disruption, where: Where) -> Happens:
+    """Whether something is in effect at a node; which one, is looked up before the run."""
+
+    def happens(nodes: Nodes) -> IsSo:
+        node = where(nodes)
+        return lambda: in_effect(node, what)
+
+    return happens
+
+
+def end_of(what: Disruption, where: Where) -> Happens:
+    """Whether something was in effect at a node, and no longer is."""
+    return lambda nodes: over(effect_of(what, where)(nodes))
+
+
+def restart_of(what: Disruption) -> Happens:
+    """Whether one of these agents has been started anew."""
+    return lambda nodes: restarted(nodes, what)
+
+
+def at_bare_node(nodes: Nodes) -> str:
+    return nodes.bare
+
+
+def at_endpoint_node(nodes: Nodes) -> str:
+    return nodes.roles[Role.ENDPOINT_NODE]
+
+
+def at_control_plane(nodes: Nodes) -> str:
+    return str(api_servers(nodes.cluster)[0]["spec"]["nodeName"])
+
+
+def at_controller(nodes: Nodes) -> str:
+    (pod,) = agent_pods(nodes.cluster, Disruption.CONTROLLER_STOPPED)
+    return str(pod["spec"]["nodeName"])
 
 
 def so_for(seconds: float, is_so: IsSo) -> IsSo:

@@ -34,7 +34,7 @@ def forwarding_bare_node(
                 others = ("!", "--source", nodes.pod_cidrs[rule.family])
                 yield replace(rule, words=(*others, *rule.words)) if not_pods else rule
 
-        return nodes.live(lambda live: list(rules(live)))
+        return nodes.live(rules)
 
     return apply
 

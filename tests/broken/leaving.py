@@ -1,14 +1,12 @@
 """Breaks that begin once a pod terminates or is gone."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 
-from esipp.checks.model import Family
-from tests.broken.matching import AT_THE_NODE, DROP, to_port
+from tests.broken.lost import node_port_dropped
 from tests.broken.nodes import Live, Nodes, Placed, Rule
-from tests.broken.policy_changes import in_background, set_up_run, states_of
+from tests.broken.policy_changes import entered_once, states_of
 
 
 def dropping_once_it_leaves(
@@ -21,27 +19,16 @@ def dropping_once_it_leaves(
         there: the nodes that do so; none for all.
     """
 
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        placed, stack = Placed(), ExitStack()
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def rules(live: Live) -> Iterator[Rule]:
+            for port in live.service(service)["spec"]["ports"]:
+                yield from node_port_dropped(port, there(nodes))
 
-        def rules(live: Live) -> list[Rule]:
-            ports = live.service(service)["spec"]["ports"]
-            words = [(*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP) for port in ports]
-            return [Rule(family, "PREROUTING", each, there(nodes), "mangle") for family in Family for each in words]
+        def left(live: Live, ended: threading.Event) -> bool:
+            states = states_of(nodes, f"/api/v1/namespaces/{live.namespace}/pods/{pod}", ended)
+            next((state for state in states if state["metadata"].get("deletionTimestamp")), None)
+            return not ended.is_set()
 
-        def work(ended: threading.Event) -> None:
-            live = set_up_run(nodes, {service}, ended)
-            if live is None:
-                return
-            for state in states_of(nodes, f"/api/v1/namespaces/{live.namespace}/pods/{pod}", ended):
-                if state["metadata"].get("deletionTimestamp"):
-                    break
-            if not ended.is_set():
-                stack.enter_context(nodes.rules(*rules(live)))
-                placed.at = time.time()
-
-        with stack, in_background(work):
-            yield placed
+        return entered_once(nodes, (service,), left, lambda live: nodes.rules(*rules(live)))
 
     return apply

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -212,7 +212,7 @@ class Nodes:
         with ThreadPoolExecutor() as pool:
             list(pool.map(on, self.containers))
 
-    def live(self, make: Callable[["Live"], list[Rule]]) -> AbstractContextManager["Placed"]:
+    def live(self, make: Callable[["Live"], Iterable[Rule]]) -> AbstractContextManager["Placed"]:
         """Rules that need the run's Services; added after set-up and before the measurement."""
         return self.once_arranged(lambda live: self.rules(*make(live)))
 

@@ -7,7 +7,7 @@ behind, whatever happens to the test.
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from esipp.base.json import Json
@@ -70,6 +70,33 @@ def set_up_run(nodes: Nodes, names: set[str], ended: threading.Event) -> Live | 
     return None
 
 
+@contextmanager
+def entered_once(
+    nodes: Nodes,
+    services: Iterable[str],
+    reached: Callable[[Live, threading.Event], bool],
+    enter: Callable[[Live], AbstractContextManager[object]],
+) -> Iterator[Placed]:
+    """A context is entered once the test's own run has come so far, and left at the end of the test.
+
+    Args:
+        nodes: the nodes.
+        services: Services that the run must have first.
+        reached: waits until the run has come so far; false if the test ended before.
+        enter: makes the context.
+    """
+    placed, stack = Placed(), ExitStack()
+
+    def work(ended: threading.Event) -> None:
+        live = set_up_run(nodes, {*services}, ended)
+        if live is not None and reached(live, ended):
+            stack.enter_context(enter(live))
+            placed.at = time.time()
+
+    with stack, in_background(work):
+        yield placed
+
+
 def states_of(nodes: Nodes, path: str, ended: threading.Event) -> Iterator[Json]:
     """Poll one object until the test ends or the object is deleted."""
     until = time.monotonic() + LONGEST
@@ -97,21 +124,15 @@ def policy_of(service: Json) -> str:
 
 
 # ------------------------------------------------------------------------------------------------- rules in time
-@contextmanager
 def after_the_first_change(
     nodes: Nodes, name: str, make: Callable[[Live], list[Rule]], to: TrafficPolicy
-) -> Iterator[Placed]:
+) -> AbstractContextManager[Placed]:
     """Rules on the nodes from the first change of a Service to a policy on."""
-    placed, stack = Placed(), ExitStack()
 
-    def work(ended: threading.Event) -> None:
-        live = set_up_run(nodes, {name}, ended)
-        if live is not None and any(policy == to for policy in policies_of(nodes, live, name, ended)):
-            stack.enter_context(nodes.rules(*make(live)))
-            placed.at = time.time()
+    def changed(live: Live, ended: threading.Event) -> bool:
+        return any(policy == to for policy in policies_of(nodes, live, name, ended))
 
-    with stack, in_background(work):
-        yield placed
+    return entered_once(nodes, (name,), changed, lambda live: nodes.rules(*make(live)))
 
 
 def after_each_change(

@@ -55,7 +55,7 @@ def test_it_gets_the_least_it_needs() -> None:
     assert options_of(command, "--cap-add") == ["NET_ADMIN", "NET_BIND_SERVICE"]
     assert "--read-only" in command
     assert "--privileged" not in command
-    rules = [rule for document in loadbalancer.objects() for rule in document.get("rules", [])]  # type: ignore[attr-defined]
+    rules = [rule for document in loadbalancer.objects() for rule in document.get("rules", [])]  # type: ignore[attr-defined]  # a fake has it
     assert rules == [
         {"apiGroups": [""], "resources": ["services", "nodes"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]},
@@ -121,7 +121,7 @@ def test_a_standing_one_is_left_alone_unless_it_is_another(
     }
     installed: list[str] = []
     monkeypatch.setattr(loadbalancer, "install", lambda there, image, journal, own: installed.append(image))
-    loadbalancer.renew(there(container=container), "lb:1", None, ["a"])  # type: ignore[arg-type]
+    loadbalancer.renew(there(container=container), "lb:1", None, ["a"])
     assert installed == (["lb:1"] if again else [])
 
 

@@ -63,7 +63,7 @@ def test_what_a_lane_is_called_tells_nothing() -> None:
 )
 def test_a_data_plane_is_held_against_iptables_of_its_kubernetes(plane: object, held_against: object) -> None:
     every = [CILIUM, ONLY_V6, OLD_NFTABLES, OLD, NFTABLES, IPTABLES]
-    assert reference_for(plane, every) == held_against  # type: ignore[arg-type]
+    assert reference_for(plane, every) == held_against
 
 
 def test_without_iptables_there_is_nothing_to_hold_it_against() -> None:

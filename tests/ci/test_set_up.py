@@ -404,7 +404,7 @@ def test_a_thin_archive_names_every_layer_and_holds_the_missing_ones(tmp_path: P
             tar.addfile(entry, io.BytesIO(content))
     thin(tmp_path / "saved.tar", [digest(base)], "localhost/x:1", tmp_path / "thin.tar")
     with tarfile.open(tmp_path / "thin.tar") as tar:
-        read = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+        read = {member.name: tar.extractfile(member).read() for member in tar}
     blobs = {f"sha256:{Path(name).name}": content for name, content in read.items() if name.startswith("blobs/")}
     assert all(digest(content) == name for name, content in blobs.items())
     top = json.loads(read["index.json"])["manifests"][0]

@@ -303,7 +303,7 @@ def test_sctp_ports_and_tags(lab: Lab, family: str) -> None:
 def test_sctp_hundreds_at_once(lab: Lab, family: str) -> None:
     jobs = [lab.prober.give("sctp", SIDES[family][1], 7000, count=20, brief=True) for _ in range(50)]
     for job in jobs:
-        lab.prober.wait_for(lambda line, job=job: line.get("id") == job and "done" in line)  # type: ignore[misc]
+        lab.prober.wait_for(lambda line, job=job: line.get("id") == job and "done" in line)
         (group,) = [line for line in lab.prober.lines if line.get("id") == job and "outcome" in line]
         assert (group["outcome"], group["count"]) == ("answered", 20)
 

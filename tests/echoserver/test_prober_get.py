@@ -63,7 +63,7 @@ class KubeProxy(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(body)
 
-    do_HEAD = do_GET  # noqa: N815
+    do_HEAD = do_GET  # noqa: N815 - the base class's names
 
     def log_message(self, *arguments: Any) -> None:
         pass

@@ -60,7 +60,7 @@ def test_connections_that_last_take_turns_with_all_others_and_keep_their_ports()
     job = {kind: SimpleNamespace(protocol=kind, family=socket.AF_INET, wide=None) for kind in ("tcp", "get", "lasting")}
 
     def given(kind: str, times: int = 1) -> list[int]:
-        return [module.Prober.next_port(prober, job[kind]) for _ in range(times)]  # type: ignore[arg-type]
+        return [module.Prober.next_port(prober, job[kind]) for _ in range(times)]
 
     ports = given("lasting") + given("tcp") + given("get") + given("lasting")
     assert sorted(ports) == [100, 101, 102, 103]
@@ -516,7 +516,7 @@ def test_thousands_of_probes_leave_no_sockets(server: EchoServer) -> None:
         prober.take(prober.give("udp", "::1", server.ports["udp"], count=3000))
         descriptors = f"/proc/{prober.process.pid}/fd"
         end = time.monotonic() + 5
-        while len(os.listdir(descriptors)) > 10:  # noqa: PTH208
+        while len(os.listdir(descriptors)) > 10:  # noqa: PTH208 - names are enough
             assert time.monotonic() < end
             prober.take(prober.give("udp", "::1", server.ports["udp"], spacing=0.1, count=2))
 

@@ -374,7 +374,7 @@ def test_the_room_that_connections_take(server: EchoServer) -> None:
         waits = prober.give("tcp", "127.0.0.1", port)
         since = len(prober.lines)
         for job in (first, second, first, second):  # exchanges need no further room
-            prober.wait_for(lambda line, job=job: line.get("id") == job, since)  # type: ignore[misc]
+            prober.wait_for(lambda line, job=job: line.get("id") == job, since)
         assert not [line for line in prober.lines if line.get("id") == waits], "there is no room"
         prober.send({"cancel": first})
         assert [result["outcome"] for result in prober.take(waits)] == ["answered"]

@@ -57,7 +57,7 @@ def said(*arguments: str) -> tuple[int, str]:
         except SystemExit as over:  # argparse ends --help in this way
             code = int(over.code or 0)
     out.flush()
-    return code, out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    return code, out.buffer.getvalue().decode()
 
 
 @contextlib.contextmanager
@@ -282,7 +282,7 @@ def _misused(*arguments: str) -> int:
 
 # ------------------------------------------------------------------------------------------------------- kept on disk
 PARTS: Mapping[str, Callable[[], Snapshots]] = {
-    **{name: lambda name=name: ledger(name) for name in names()},  # type: ignore[misc]
+    **{name: lambda name=name: ledger(name) for name in names()},
     "judged": judged,
     "compared": compared,
     "allure": allure,

@@ -71,7 +71,7 @@ class Inside:
             "command": ["sleep", "1800"],
             "volumeMounts": [{"name": "results", "mountPath": "/tmp/sonobuoy/results"}],  # noqa: S108 - Sonobuoy's
         }
-        plugin["spec"]["env"].append({"name": "SONOBUOY_RESULTS_DIR", "value": "/tmp/sonobuoy/results"})  # noqa: S108
+        plugin["spec"]["env"].append({"name": "SONOBUOY_RESULTS_DIR", "value": "/tmp/sonobuoy/results"})  # noqa: S108 - Sonobuoy's
         volumes = [{"name": "results", "emptyDir": {}}, *plugin["extra-volumes"]]
         spec = {"serviceAccountName": JOB, "automountServiceAccountToken": True, "restartPolicy": "Never"}
         self.apply(

@@ -59,15 +59,15 @@ def pretend(ending: str) -> None:
             run.record("observation", **record_of(Observation(check.subject.path.key, 0, Outcome.ANSWERED)))
         keep(run, verdict)
 
-    esipp.ledger.run.Run.keep = keep_with_a_probe  # type: ignore[method-assign]
-    Scenario.judge = judge  # type: ignore[method-assign]
+    esipp.ledger.run.Run.keep = keep_with_a_probe
+    Scenario.judge = judge
     esipp.preflight.preflight.examine = examine
     for name in ("check_given", "check_image", "check_machine", "check_without_cluster"):
         setattr(esipp.preflight.steps, name, lambda *_: None)
     calls = SimpleNamespace(counts=_leave_behind) if ending == "left-behind" else ApiCalls()
     nobody = SimpleNamespace(calls=calls)
-    esipp.cluster.client.Cluster = SimpleNamespace(of=lambda _: nobody)  # type: ignore[assignment,misc]
-    esipp.checks.check.missing_features = lambda *_: {"everything": None}  # type: ignore[assignment,dict-item,return-value]
+    esipp.cluster.client.Cluster = SimpleNamespace(of=lambda _: nobody)
+    esipp.checks.check.missing_features = lambda *_: {"everything": None}
 
 
 def _leave_behind() -> None:

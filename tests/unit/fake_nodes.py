@@ -291,7 +291,7 @@ def _server(fake: FakeNodes) -> Iterator[int]:
             self.end_headers()
             self.wfile.write(said)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815
+        do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - the base class's names
 
         def log_message(self, *arguments: object) -> None:
             """Say nothing."""

@@ -37,7 +37,7 @@ def hear(silent: str = "refused", control: str = "200") -> Listen:
 
 def perform(api: FakeServices, listen: Listen | None = None, stop: Stop | None = None) -> ApiEvidence:
     seen, cluster = ApiEvidence(), api
-    performer = Performer(cluster, "esipp-test", "test", stop or Stop(), listen or hear())  # type: ignore[arg-type]
+    performer = Performer(cluster, "esipp-test", "test", stop or Stop(), listen or hear())
     for chain in CHAINS.values():
         performer.perform(chain, seen.answers.setdefault(chain.name, {}))
     return seen
@@ -289,7 +289,7 @@ def test_silence_is_believed_only_beside_an_answer(silent: str, control: str, st
 
 
 def test_without_a_client_outside_the_rest_is_judged() -> None:
-    seen, performer = ApiEvidence(), Performer(FakeServices(), "esipp-test", "test", Stop())  # type: ignore[arg-type]
+    seen, performer = ApiEvidence(), Performer(FakeServices(), "esipp-test", "test", Stop())
     for chain in CHAINS.values():
         performer.perform(chain, seen.answers.setdefault(chain.name, {}))
     assert differing(seen) == dict.fromkeys(those("old.*.not-heard"), Status.INCONCLUSIVE)
@@ -374,7 +374,7 @@ def test_a_chain_whose_port_somebody_took_is_made_again_with_others(rivals: int,
             trouble = "the service tenant/rival took port 30123 meanwhile" if len(performed) <= rivals else ""
             answers["created"] = Answer(trouble=trouble)
 
-    _make(None, Rivalled(), chain, seen)  # type: ignore[arg-type]
+    _make(None, Rivalled(), chain, seen)
     assert len(performed) == made
     assert bool(seen.answers[chain.name]["created"].trouble) is (rivals >= made)
 
@@ -455,7 +455,7 @@ def test_what_was_created_goes_also_if_the_server_falls_silent() -> None:
             return super().request(method, path, **rest)
 
     api = Silent()
-    performer = Performer(api, "esipp-test", "test", Stop())  # type: ignore[arg-type]
+    performer = Performer(api, "esipp-test", "test", Stop())
     answers: dict[str, Any] = {}
     with pytest.raises(UnreachableError):
         performer.perform(CHAINS["change-round-trip"], answers)

@@ -54,7 +54,7 @@ Captured = tuple[int, int, float, Packet]
 def pcap(*seen: Captured, nano: bool = False) -> bytes:
     """A capture file: interface, packet type, seconds after NOW, packet."""
     file = BytesIO()
-    file.close = lambda: None  # type: ignore[method-assign]
+    file.close = lambda: None
     writer = PcapWriter(file, linktype=276, nano=nano)
     writer.write_header(None)
     for interface, kind, after, packet in seen:
@@ -642,7 +642,7 @@ def test_a_damaged_file_is_reported(raw: bytes, words: str) -> None:
 
 def test_another_link_type_is_reported() -> None:
     file = BytesIO()
-    file.close = lambda: None  # type: ignore[method-assign]
+    file.close = lambda: None
     writer = PcapWriter(file, linktype=1)
     writer.write(Ether() / syn(CLIENT, 1, NODE_A, NODE_PORT))
     assert "LINUX_SLL2" in read_capture("worker-a", file.getvalue(), NAMES, SCOPE).trouble

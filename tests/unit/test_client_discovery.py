@@ -319,7 +319,7 @@ def test_probers_in_pods_that_ended_are_replaced_and_those_outside_are_not(monke
     )  # fmt: skip
     gone, there = SimpleNamespace(ended=True), SimpleNamespace(ended=False)
     clients.agents[node] = cast(Any, gone)
-    clients.probers = {"pod": gone, "idle": there, "host": gone, "outside": gone}  # type: ignore[dict-item]
+    clients.probers = {"pod": gone, "idle": there, "host": gone, "outside": gone}
     monkeypatch.setattr(clients, "_agent", lambda name: f"another agent on {name}")
     monkeypatch.setattr(clients, "_in_pod", lambda name: f"another in {name}")
     clients.renew()
@@ -399,6 +399,6 @@ def test_checks_of_other_suites_about_the_source_at_vips_go_by_the_same_fact() -
     for check in (next(check for check in sourced if check.suite == suite) for suite in ("convergence", "continuity")):
         has = {name: Feature(True, "there") for name in check.features}
         foreign = Decision(Status.FAIL, "x", "y", foreign=True)
-        failed = give_verdict(check, Known({SAID: "another way"}, has), lambda seen=foreign: seen)  # type: ignore[misc]
+        failed = give_verdict(check, Known({SAID: "another way"}, has), lambda seen=foreign: seen)
         assert (failed.status, failed.reason) == (Status.INCONCLUSIVE, "another way")
         assert give_verdict(check, Known({}, has), lambda: Decision(Status.FAIL, "x", "y")).status is Status.FAIL

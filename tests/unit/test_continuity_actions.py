@@ -163,9 +163,9 @@ def made(
     services = {service_name(way): {"spec": {"healthCheckNodePort": 30000 + n}} for n, way in enumerate(WAYS)}
     testbed = SimpleNamespace(cluster=FakeCluster(), namespace="ns", services=services)
     return Acts(
-        testbed, SimpleNamespace(trouble=""), traffic or FakeStreams(), watching or pods(a1="a", c1="c"),  # type: ignore[arg-type]
+        testbed, SimpleNamespace(trouble=""), traffic or FakeStreams(), watching or pods(a1="a", c1="c"),
         Places("a", "c", "b"), list(WAYS), 0.1, 0.3, frozenset({parse_address(CLIENT)}),
-        frozenset({parse_address(PROXY)}), Stop(), disruptor, timeouts,  # type: ignore[arg-type]
+        frozenset({parse_address(PROXY)}), Stop(), disruptor, timeouts,
     )  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def test_a_node_that_joined_and_does_not_serve_is_left_after_its_time() -> None:
     def dial(addresses: Any) -> None:
         traffic.joined[key("nodeport.cluster")] = live("joined", 0.1, lambda n, at: Sample(n, at, at, "refused"))
 
-    traffic.dial_joined = dial  # type: ignore[method-assign]
+    traffic.dial_joined = dial
     began = time.monotonic()
     acts.perform(event(Phase.JOINED), Notes())
     assert time.monotonic() - began >= 2 * 0.15 + 2 * (0.1 + 0.15), "its time to serve, and that to be used"
@@ -377,7 +377,7 @@ def test_all_local_services_change_their_policy_and_get_their_health_check_ports
     acts, notes = made(), Notes()
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(wanted == next(said), ""))
     acts.perform(event(Phase.POLICY_CHANGES), notes)
-    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
+    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]  # a fake has it
     local = [service_name(way) for way in WAYS if way.local]
     assert [name for name, _ in patched] == local * 2
     assert {spec["externalTrafficPolicy"] for _, spec in patched[: len(local)]} == {"Cluster"}
@@ -394,7 +394,7 @@ def test_the_policy_of_the_health_checks_service_changes_with_the_others(monkeyp
     acts.testbed.services[HEALTH] = {"spec": {"healthCheckNodePort": 30999}}
     monkeypatch.setattr(Acts, "_health", lambda self, right, wanted, only="": Reading(True, ""))
     acts.perform(event(Phase.POLICY_CHANGES), Notes())
-    patched = [spec for name, spec in acts.testbed.cluster.patched if name == HEALTH]  # type: ignore[attr-defined]
+    patched = [spec for name, spec in acts.testbed.cluster.patched if name == HEALTH]  # type: ignore[attr-defined]  # a fake has it
     assert patched == [
         {"externalTrafficPolicy": "Cluster"},
         {"externalTrafficPolicy": "Local", "healthCheckNodePort": 30999},
@@ -404,8 +404,8 @@ def test_the_policy_of_the_health_checks_service_changes_with_the_others(monkeyp
 def test_health_checks_are_those_of_a_way_or_else_of_a_service_of_their_own() -> None:
     acts = made()
     acts.testbed.services[HEALTH] = {"spec": {"healthCheckNodePort": 30999}}
-    acts.testbed.nodes = {name: SimpleNamespace(internal={FAMILY: name}) for name in "abc"}  # type: ignore[misc]
-    acts.testbed.listeners = {}  # type: ignore[misc]
+    acts.testbed.nodes = {name: SimpleNamespace(internal={FAMILY: name}) for name in "abc"}
+    acts.testbed.listeners = {}
     session = gathering(acts)
     for ways, port in ((WAYS, 30001), ([Way(NODEPORT, TrafficPolicy.LOCAL)], 30999)):
         session.ways = ways
@@ -420,10 +420,10 @@ def test_a_port_that_another_service_took_meanwhile_is_given_up_for_another(monk
     acts, notes = made(), Notes()
     first = service_name(next(way for way in WAYS if way.local))
     lost = acts.testbed.services[first]["spec"]["healthCheckNodePort"]
-    acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]
+    acts.testbed.cluster.taken = {lost}  # type: ignore[attr-defined]  # a fake has it
     acts.perform(event(Phase.POLICY_CHANGES), notes)
-    assert acts.streams.moved == [(lost, 31999)]  # type: ignore[attr-defined]
-    patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]
+    assert acts.streams.moved == [(lost, 31999)]  # type: ignore[attr-defined]  # a fake has it
+    patched = dict(acts.testbed.cluster.patched)  # type: ignore[attr-defined]  # a fake has it
     assert patched[first] == {"externalTrafficPolicy": "Local"}
     assert notes.returned is not None
 
@@ -470,7 +470,7 @@ def test_services_are_local_again_whatever_broke_the_policy_change_off(monkeypat
     with pytest.raises(HarnessError, match="still there"):
         acts.perform(event(Phase.POLICY_CHANGES), notes)
     local = {service_name(way) for way in WAYS if way.local}
-    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]
+    patched = acts.testbed.cluster.patched  # type: ignore[attr-defined]  # a fake has it
     last = dict(patched)
     assert {name for name, spec in last.items() if spec["externalTrafficPolicy"] == "Local"} == local
     assert notes.either, "until then either source is right"
@@ -478,7 +478,7 @@ def test_services_are_local_again_whatever_broke_the_policy_change_off(monkeypat
 
 def test_a_pod_is_made_ready_again_whatever_broke_its_flaps_off(monkeypatch: pytest.MonkeyPatch) -> None:
     acts = made()
-    acts.gates = Gates(None, "ns", None)  # type: ignore[arg-type]
+    acts.gates = Gates(None, "ns", None)
     monkeypatch.setattr(Gates, "set", lambda self, pod, is_open: None)
     with pytest.raises(HarnessError, match="a1 is not unready yet"):
         acts.perform(event(Phase.FLAPS), Notes())
@@ -496,7 +496,7 @@ def test_a_pod_that_is_deleted_must_be_replaced() -> None:
     acts = made()
     with pytest.raises(HarnessError, match="a1 still exists"):
         acts.perform(event(Phase.DELETED), Notes())
-    assert acts.testbed.cluster.deleted == ["a1"]  # type: ignore[attr-defined]
+    assert acts.testbed.cluster.deleted == ["a1"]  # type: ignore[attr-defined]  # a fake has it
 
 
 def test_an_interrupt_ends_every_wait() -> None:
@@ -509,9 +509,9 @@ def test_an_interrupt_ends_every_wait() -> None:
 
 # ------------------------------------------------------------------------------------------------- one after the other
 def gathering(acts: Acts, *phases: Phase, timeouts: Timeouts = QUICK) -> Gathering:
-    clients = SimpleNamespace(renew=lambda: acts.streams.done.append("probers renewed"))  # type: ignore[attr-defined]
+    clients = SimpleNamespace(renew=lambda: acts.streams.done.append("probers renewed"))  # type: ignore[attr-defined]  # a fake has it
     return Gathering(
-        acts.testbed, clients, None, "image", list(WAYS), [Family.IPV4],  # type: ignore[arg-type]
+        acts.testbed, clients, None, "image", list(WAYS), [Family.IPV4],
         [event(each) for each in phases], ReferenceReports(None, "ns"), acts.stop,
         lambda: pytest.fail("there is one"), lambda _: None, timeouts=timeouts,
     )  # fmt: skip
@@ -527,7 +527,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_could_not_be_done_is_reported_and_the_next_is_done_all_the_same() -> None:
     acts = made(disruptor=FakeDisruptor(refuses=True))
     session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
-    session._go_through(acts, None)  # type: ignore[arg-type]
+    session._go_through(acts, None)
     assert [window.phase for window in session._windows] == [Phase.CORDON, Phase.EXCLUDE]
     assert {window.trouble for window in session._windows} == {"The node is cordoned already."}
 
@@ -536,12 +536,12 @@ def test_what_could_not_be_done_is_reported_and_the_next_is_done_all_the_same() 
 def test_where_pods_do_not_come_back_nothing_more_is_done() -> None:
     acts = made(watching=pods(c1="c"), disruptor=FakeDisruptor())
     session = gathering(acts, Phase.CORDON, Phase.EXCLUDE)
-    session._go_through(acts, None)  # type: ignore[arg-type]
+    session._go_through(acts, None)
     first, second = session._windows
     assert (first.trouble, first.unsettled) == ("", "1 of 1 pods are ready")
     assert second.trouble
     assert second.began - first.until < 0.2, "what flows over half of the pods is not what flows while nothing is done"
-    assert len(acts.disruptor.asked) == 1  # type: ignore[union-attr]
+    assert len(acts.disruptor.asked) == 1
 
 
 @pytest.mark.usefixtures("_quick")
@@ -550,7 +550,7 @@ def test_ways_that_do_not_answer_again_are_reported() -> None:
     traffic.left = ["nodeport.local IPv4"]
     acts = made(traffic, disruptor=FakeDisruptor())
     session = gathering(acts, Phase.CORDON)
-    session._go_through(acts, None)  # type: ignore[arg-type]
+    session._go_through(acts, None)
     assert session._windows[0].unsettled == "nodeport.local IPv4"
     done = ["renewed", "counted", "probers renewed", "heard", "renewed"]
     assert traffic.done == done, "a port from before the rules says nothing"
@@ -564,7 +564,7 @@ def test_what_pods_counted_of_a_port_is_read_last_before_the_next_port(monkeypat
     session = gathering(made(traffic, disruptor=FakeDisruptor()), Phase.CORDON)
     monkeypatch.setattr(session, "_count", lambda acts: acts.streams.done.append("read"))
     monkeypatch.setattr(traffic, "shared", lambda _: traffic.done.append("asked who has it") or [])
-    session._go_through(made(traffic, disruptor=FakeDisruptor()), None)  # type: ignore[arg-type]
+    session._go_through(made(traffic, disruptor=FakeDisruptor()), None)
     last = max(at for at, each in enumerate(traffic.done) if each == "renewed")
     assert traffic.done[last - 1] == "read", "the wait for one node with each VIP may take a minute"
     assert "asked who has it" in traffic.done[:last]
@@ -578,7 +578,7 @@ def test_a_way_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyP
     acts = made(traffic, disruptor=FakeDisruptor())
     timeouts = replace(QUICK, ways_settled=Budget("ways", 1.0, need=1, spacing=0.05))
     session = gathering(acts, Phase.CORDON, Phase.EXCLUDE, Phase.SPEAKER, timeouts=timeouts)
-    session._go_through(acts, None)  # type: ignore[arg-type]
+    session._go_through(acts, None)
     assert [window.unsettled for window in session._windows] == ["nodeport.local IPv4"] * 3
     first, *others = (window.until - window.began for window in session._windows)
     assert first > 0.9
@@ -619,10 +619,10 @@ def test_pods_that_cannot_be_asked_leave_open_what_they_counted_since_the_last_t
         if node in gone:
             raise HarnessError(f"The prober of the agent on {node} is gone.")
 
-    acts.streams.counts = True  # type: ignore[misc]
-    acts.streams.ask_arrived = ask_arrived  # type: ignore[method-assign]
+    acts.streams.counts = True
+    acts.streams.ask_arrived = ask_arrived
     session = gathering(acts)
-    session.clients = SimpleNamespace(agents={"a": 1, "c": 1}, agent=lambda node: f"the prober on {node}")  # type: ignore[assignment]
+    session.clients = SimpleNamespace(agents={"a": 1, "c": 1}, agent=lambda node: f"the prober on {node}")
     session._count(acts)
     assert (sorted(session._counted), session._uncounted) == (["a", "c"], {})
     before = session._counted["c"]
@@ -646,10 +646,10 @@ def test_pods_that_could_not_be_asked_are_not_asked_again_at_once() -> None:
         asked.append("asked")
         raise HarnessError("It is gone.")
 
-    acts.streams.counts = True  # type: ignore[misc]
-    acts.streams.ask_arrived = ask_arrived  # type: ignore[method-assign]
+    acts.streams.counts = True
+    acts.streams.ask_arrived = ask_arrived
     session = gathering(acts)
-    session.clients = SimpleNamespace(agents={"a": 1}, agent=lambda _: None)  # type: ignore[assignment]
+    session.clients = SimpleNamespace(agents={"a": 1}, agent=lambda _: None)
     for _ in range(3):
         session._count(acts)
     assert asked == ["asked"]

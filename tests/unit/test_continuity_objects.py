@@ -273,7 +273,7 @@ def test_gates_of_all_pods_are_opened_but_for_those_that_flap_and_those_that_end
     }
     kept: list[Gates] = []
     cluster = FakeCluster(kept)
-    gates = Gates(cluster, "ns", SimpleNamespace(pods=pods), {"flapping"})  # type: ignore[arg-type]
+    gates = Gates(cluster, "ns", SimpleNamespace(pods=pods), {"flapping"})
     kept.append(gates)
     gates._open_all()  # ends with the second look, as nothing of it has come about
     assert cluster.patched == ["new", "new"]

@@ -26,14 +26,18 @@ from tests.unit.continuity_world import (
     BEGAN,
     CHECKS,
     END,
+    FEATURES,
     SINCE,
+    changed,
     check_id,
     differing,
     key,
     link_answer,
     owned_by,
+    reset,
     world,
 )
+from tests.unit.verdicts import judge_with
 
 SLUG = "default.local"
 BACK = BEGAN[Phase.CUT_OFF] + 12
@@ -72,6 +76,29 @@ def test_speakers_that_lost_each_other_have_a_minute(seconds: float, status: Sta
     """MetalLB's speakers claim each other's VIPs until they have found each other."""
     seen = alone(owned_by(world(), SLUG, BACK, BACK + seconds, "a", "c"))
     assert decided(seen, Phase.CUT_OFF).status is status
+
+
+@pytest.mark.parametrize(
+    ("claimed", "lost_at", "balancer", "status"),
+    [
+        ((3.0, 4.5), (3.5,), "metallb-l2", Status.KNOWN),
+        ((3.0, 4.5), (3.5, 4.0), "metallb-l2", Status.KNOWN),
+        ((3.0, 4.5), (3.5,), "kube-vip", Status.FAIL),
+        ((3.0, 4.5), (3.5, 7.0), "metallb-l2", Status.FAIL),  # the second one has another reason
+        ((0.0, 0.0), (3.5,), "metallb-l2", Status.FAIL),
+    ],
+)
+def test_requests_that_are_lost_while_two_speakers_claim_the_vip_are_a_finding(
+    claimed: tuple[float, float], lost_at: tuple[float, ...], balancer: str, status: Status
+) -> None:
+    """A node that is back said that the VIP's node was dead: 1 of 257 requests was reset (kind, 2026-11-28)."""
+    back = BEGAN[Phase.IDLE_LEFT] + 12
+    seen = owned_by(world(), SLUG, back + claimed[0], back + claimed[1], "a", "c")
+    for at in lost_at:
+        seen = changed(seen, SLUG, back + at, reset)
+    (check,) = (each for each in CHECKS if each.id == check_id(Phase.IDLE_LEFT, SLUG, "no-loss"))
+    said = judge_with(check, Judge(seen), FEATURES, {"load-balancer.profile": balancer})
+    assert said.status is status
 
 
 def test_answers_that_may_have_come_after_the_next_event_began_are_not_judged() -> None:

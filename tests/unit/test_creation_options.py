@@ -79,7 +79,7 @@ MEANT = Customisation(
         Toleration("empty", ""),
         Toleration("gone", None, "NoExecute"),
     ),
-    pull_secret="there/pull",  # noqa: S106
+    pull_secret="there/pull",  # noqa: S106 - a name, no password
 )
 
 

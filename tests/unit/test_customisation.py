@@ -29,7 +29,7 @@ WISHES = Customisation(
     ),
     namespace_labels=(("istio-injection", "disabled"),),
     tolerations=(TAINT, ANY_GPU),
-    pull_secret="there/pull",  # noqa: S106
+    pull_secret="there/pull",  # noqa: S106 - a name, no password
 )
 EVERYTHING = world.everything()
 NAMES = [f"{number}-{path.rpartition('/')[2]}" for number, (path, _) in enumerate(EVERYTHING)]

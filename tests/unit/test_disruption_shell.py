@@ -93,7 +93,7 @@ def test_what_does_not_go_on_keeps_its_mark_and_its_switch(node: FakeNode) -> No
 
 def test_a_node_without_an_api_server_is_reported_and_left_as_it_was(tmp_path: Path) -> None:
     node = FakeNode(tmp_path / "worker", control_plane=False)
-    with pytest.raises(HarnessError, match="Cannot stop"):
+    with pytest.raises(HarnessError, match="Cannot begin"):
         shell.stop(node.way, Disruption.API_SERVER, "host/1", 60)
     assert shell.go_on(node.way, Disruption.API_SERVER, "host/1"), "its mark is taken away"
     assert (node.marked, node.says("switch")) == ({}, "")
@@ -132,7 +132,7 @@ def test_a_proxy_without_its_programs_gets_them_back(node: FakeNode) -> None:
 def test_a_node_without_kube_proxy_is_reported(node: FakeNode) -> None:
     (node.state / "proxy").unlink()
     for what in (Disruption.PROXY_STOPPED, Disruption.PROXY_SICK):
-        with pytest.raises(HarnessError, match="Cannot stop"):
+        with pytest.raises(HarnessError, match="Cannot begin"):
             shell.stop(node.way, what, "host/1", 60)
         assert shell.go_on(node.way, what, "host/1"), "its mark is taken away"
 
@@ -176,7 +176,7 @@ def test_a_node_that_cannot_register_keeps_its_mark(node: FakeNode) -> None:
     shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 39)
     (node.state / "node").unlink()
     (node.state / "no-api").touch()
-    with pytest.raises(HarnessError, match="Cannot resume node-deleted"):
+    with pytest.raises(HarnessError, match="Cannot undo node-deleted"):
         shell.go_on(node.way, Disruption.NODE_DELETED, "host/1")
     assert shell.marks(node.way) == {Disruption.NODE_DELETED: "host/1"}
     (node.state / "no-api").unlink()
@@ -196,7 +196,7 @@ def test_a_node_that_left_is_registered_before_its_kubelet_starts(node: FakeNode
         assert (node.says("kubelet"), "drop" in node.says("rules")) == ("inactive", True)
         (node.state / "node").unlink()
         (node.state / "no-api").touch()
-        with pytest.raises(HarnessError, match="Cannot resume node-left"):
+        with pytest.raises(HarnessError, match="Cannot undo node-left"):
             shell.go_on(node.way, what, "host/1")
         assert (node.says("kubelet"), node.says("rules"), registered(node)) == ("inactive", "", False)
         (node.state / "no-api").unlink()
@@ -228,7 +228,7 @@ def test_a_node_that_joined_is_taken_away_with_its_pods_and_what_it_joined_by(no
         with pytest.raises(RefusedError):
             shell.stop(node.way, what, "other/2", 290, first)
         (node.state / "no-api").touch()
-        with pytest.raises(HarnessError, match="Cannot resume node-joined"):
+        with pytest.raises(HarnessError, match="Cannot undo node-joined"):
             shell.go_on(node.way, what, "host/1")
         assert shell.marks(node.way) == {what: "host/1"}, "it can be tried again"
         (node.state / "no-api").unlink()
@@ -241,7 +241,7 @@ def test_a_node_that_joined_is_taken_away_with_its_pods_and_what_it_joined_by(no
 def test_a_node_that_nothing_lets_join_leaves_nothing_but_what_its_undoing_removes(node: FakeNode) -> None:
     what, first = Disruption.NODE_JOINED, shell.let_join("esipp-r1-joined", "abc123.0123456789abcdef")
     (node.state / "no-api").touch()
-    with pytest.raises(HarnessError, match="Cannot stop node-joined: no API"):
+    with pytest.raises(HarnessError, match="Cannot begin node-joined: no API"):
         shell.stop(node.way, what, "host/1", 290, first)
     (node.state / "no-api").unlink()
     (node.state / "csrs").touch()
@@ -264,7 +264,7 @@ def test_a_node_whose_object_was_not_deleted_keeps_it(node: FakeNode) -> None:
 
 def test_a_node_that_cannot_save_its_object_is_reported(node: FakeNode) -> None:
     (node.state / "node").write_text("the server is currently unable to handle the request")
-    with pytest.raises(HarnessError, match="Cannot stop node-deleted"):
+    with pytest.raises(HarnessError, match="Cannot begin node-deleted"):
         shell.stop(node.way, Disruption.NODE_DELETED, "host/1", 60)
 
 

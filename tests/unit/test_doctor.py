@@ -191,8 +191,8 @@ def test_a_ready_node_that_still_has_the_taint_of_its_start_is_waited_for(key: s
         looks.append(len(looks))
         return [node("a", 1), node("b", 2), starting("c", 3, key) if len(looks) < 2 else node("c", 3)]
 
-    asked.list = list_nodes_of  # type: ignore[method-assign]
-    _, roles = check_nodes(list_nodes(asked), HOME)  # type: ignore[arg-type]
+    asked.list = list_nodes_of
+    _, roles = check_nodes(list_nodes(asked), HOME)
     assert set(roles.values()) == {"a", "b", "c"}, "with two nodes, checks of the third would count as unsupported"
     assert len(looks) == 2
 
@@ -205,7 +205,7 @@ def test_a_taint_that_stays_and_a_node_that_is_not_ready_are_not_waited_for(
 ) -> None:
     states: list[str] = []
     monkeypatch.setattr(steps, "converge", lambda look, budget: states.append(look().state))
-    list_nodes(Asked(lists={NODES: [node("a", 1), node("b", 2), third]}))  # type: ignore[arg-type]
+    list_nodes(Asked(lists={NODES: [node("a", 1), node("b", 2), third]}))
     assert states == ["no such taint"]
 
 
@@ -273,7 +273,7 @@ def test_a_server_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pull_secret_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    customisation = Customisation(pull_secret="there/pull")  # noqa: S106
+    customisation = Customisation(pull_secret="there/pull")  # noqa: S106 - a name, no password
     report = examined(monkeypatch, Asked(), replace(HOME, customisation=customisation))
     check = the(report, "pull secret")
     assert check.grade is Grade.NO

@@ -21,7 +21,7 @@ LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 
 
 def run_of(**changes: object) -> RecordedRun:
-    return recorded(CHECKS, judged(**changes))  # type: ignore[arg-type]
+    return recorded(CHECKS, judged(**changes))
 
 
 def test_a_healthy_run_ends_with_its_figures_its_sentence_and_where_to_read_more() -> None:

@@ -271,7 +271,7 @@ def test_a_proxy_that_is_late_each_time_is_red_and_follows_all_the_same(late: st
 
 def test_one_wrong_health_check_costs_the_moves_that_it_concerns() -> None:
     """It made what the balancer did with all other moves undecided."""
-    wrong = lambda node, truth: "503" if node == "c" else truth  # noqa: E731
+    wrong = lambda node, truth: "503" if node == "c" else truth  # noqa: E731 - shorter than a function
     judge = World(health=wrong).judge()
     steers = judge.decide(check(What.STEERS))
     assert steers.status is Status.PASS

@@ -145,7 +145,7 @@ def test_an_api_server_that_is_away_ends_a_watch_that_does_not_wait() -> None:
         return answer
 
     cluster = Cluster.__new__(Cluster)
-    cluster.request = request  # type: ignore[method-assign]
+    cluster.request = request
     assert next(cluster.watch("/api/v1/pods", budget=60.0))[0] == "EMPTY"
     answers.append(UnreachableError("away"))
     with pytest.raises(UnreachableError):

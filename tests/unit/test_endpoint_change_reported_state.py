@@ -81,7 +81,7 @@ def test_each_poll_of_a_clouds_tool_has_its_time_and_its_words(tmp_path: Path) -
     answers = (recorded("gcloud-backend-cluster"), recorded("gcloud-backend-local"))
     fake.when("compute backend-services get-health", *answers)
     view = GoogleView(places(GCE), fake.cli(TOOL))
-    view.interval = 0.01  # type: ignore[misc]
+    view.interval = 0.01
     asks = word(view, nodes=GCE)
     with asks.listening():
         turned = converge(
@@ -107,7 +107,7 @@ def test_a_login_that_is_missing_is_reported_once_and_nobody_is_asked_again(tmp_
     asks = word(GoogleView(places(GCE), fake.cli(TOOL)), nodes=GCE)
     with asks.listening():
         assert converge(lambda: Reading(bool(asks.absent), ""), SOON).held
-        asks._thread.join(30)  # type: ignore[union-attr]
+        asks._thread.join(30)
     asks.look({Balancer.DEFAULT: driver({GCE[0].name})})
     assert len(fake.asked) == 1
     assert asks.views(Balancer.DEFAULT) == {}

@@ -35,7 +35,7 @@ def decided(check: Check, *words: str) -> Verdict:
         raise AssertionError("it was looked at")
 
     has = {name: Feature(True, "there") for name in check.features}
-    return give_verdict(check, Known({}, has | features_of(read_exclusions(words, IDS))), look)  # type: ignore[arg-type]
+    return give_verdict(check, Known({}, has | features_of(read_exclusions(words, IDS))), look)
 
 
 @pytest.mark.parametrize("word", [CHECK.id, "nodeport.local.tcp", "outside-1-to-endpoint-node"])

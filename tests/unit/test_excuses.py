@@ -280,7 +280,7 @@ def resets(
     """The verdict where some of the connections, open from 10 to 11 by our clock, were reset."""
     made = [show(ECMP.subject.path, AddressClass.CLIENT, seq) for seq in range(MANY)]
     reset = {"outcome": Outcome.RESET, "seen": None, "echo": None, "started": 110.0, "ended": 111.0}
-    made[:count] = [replace(each, **reset) for each in made[:count]]  # type: ignore[arg-type]
+    made[:count] = [replace(each, **reset) for each in made[:count]]
     return verdict(ECMP, *made, facts=facts, steers=tuple(steers), clocks=clocks).status
 
 

@@ -215,7 +215,7 @@ def test_what_is_only_recorded_never_fails() -> None:
     recorded = [check for check in CHECKS if check.level is Level.RECORD]
     assert recorded
     for check in recorded:
-        said = verdict(check, answering(check.subject.question, no_answer(Outcome.TIMEOUT)))  # type: ignore[attr-defined]
+        said = verdict(check, answering(check.subject.question, no_answer(Outcome.TIMEOUT)))  # type: ignore[attr-defined]  # each such check has a question
         assert (said.status, said.observed) == (Status.RECORDED, "timed out x20")
 
 

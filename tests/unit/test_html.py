@@ -198,8 +198,8 @@ def test_what_was_seen_is_at_hand_for_the_drawer() -> None:
     assert len(path[1]) == 2
     assert strings[path[1][0][5]] == "10.244.3.1:5"
     assert strings[path[2][0][3]].startswith("worker, between eth0 and veth1")
-    assert data["addresses"]["10.244.3.1"] == "node worker"  # type: ignore[index]
-    assert data["addresses"]["192.0.2.77"] == "load balancer one"  # type: ignore[index]
+    assert data["addresses"]["10.244.3.1"] == "node worker"
+    assert data["addresses"]["192.0.2.77"] == "load balancer one"
 
 
 def test_many_probes_that_show_the_same_are_one() -> None:
@@ -225,7 +225,7 @@ def test_files_of_a_check_are_linked(tmp_path: Path) -> None:
     kept = tmp_path / "rows" / LOCAL / "packets of it.txt"
     kept.parent.mkdir(parents=True)
     kept.write_text("x")
-    assert f"rows/{LOCAL}/packets%20of%20it.txt" in data_of(render(run))["strings"]  # type: ignore[operator]
+    assert f"rows/{LOCAL}/packets%20of%20it.txt" in data_of(render(run))["strings"]
 
 
 def test_references_are_links_where_their_address_is_safe() -> None:

@@ -64,14 +64,14 @@ def test_the_token_is_named_by_its_file_and_not_copied(account: Path) -> None:
     ],
 )
 def test_the_server_is_the_environments(account: Path, environment: dict[str, str], server: str) -> None:
-    (cluster,) = config_of(environment, account)["clusters"]  # type: ignore[misc]
+    (cluster,) = config_of(environment, account)["clusters"]
     assert cluster["cluster"] == {"server": server, "certificate-authority": str(account / "ca.crt")}
 
 
 @pytest.mark.parametrize(("content", "namespace"), [("esipp-account\n", "esipp-account"), ("", "default")])
 def test_the_namespace_is_the_pods(account: Path, content: str, namespace: str) -> None:
     (account / "namespace").write_text(content)
-    (context,) = config_of(IN_POD, account)["contexts"]  # type: ignore[misc]
+    (context,) = config_of(IN_POD, account)["contexts"]
     assert context["context"]["namespace"] == namespace
 
 

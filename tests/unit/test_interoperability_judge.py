@@ -66,7 +66,7 @@ def test_checks_without_their_feature_are_unsupported() -> None:
 def changed(**fields: object) -> InteroperabilityEvidence:
     made = seen()
     assert made.neighbours
-    made.neighbours = replace(made.neighbours, **fields)  # type: ignore[arg-type]
+    made.neighbours = replace(made.neighbours, **fields)
     return made
 
 
@@ -74,7 +74,7 @@ def changed(**fields: object) -> InteroperabilityEvidence:
 def test_a_health_check_that_follows_another_service_once_is_noticed(wrong: object) -> None:
     made = seen()
     assert made.neighbours
-    made.neighbours.answers[HOME].append(wrong)  # type: ignore[arg-type]
+    made.neighbours.answers[HOME].append(wrong)
     found = statuses(made)
     assert found["interop.neighbours.status.ipv4.endpoint-node"] == "flaky"
     assert {check for check in found if ".status." in check} == {"interop.neighbours.status.ipv4.endpoint-node"}
@@ -99,7 +99,7 @@ def test_a_document_of_the_other_service_is_noticed() -> None:
 def test_a_connection_that_another_service_spoils_is_noticed(wrong: object) -> None:
     made = seen()
     assert made.neighbours
-    made.neighbours.dialled[HOME].append(wrong)  # type: ignore[arg-type]
+    made.neighbours.dialled[HOME].append(wrong)
     found = statuses(made)
     assert found.pop("interop.neighbours.served.ipv4.endpoint-node") == "flaky"
     # where the endpoint's node is lossy, silence elsewhere proves nothing
@@ -179,7 +179,7 @@ def of_many(kind: Kind, role: Role, *readings: object) -> InteroperabilityEviden
     """One service of many shows something else."""
     made = seen()
     assert made.many
-    made.many.dialled[kind, role][f"many-{kind.value}-1"] = list(readings)  # type: ignore[arg-type]
+    made.many.dialled[kind, role][f"many-{kind.value}-1"] = list(readings)
     return made
 
 

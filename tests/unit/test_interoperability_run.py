@@ -287,7 +287,7 @@ def test_a_port_that_another_run_took_between_is_given_up_for_another() -> None:
         delete(path)
         cluster.taken = {fake.asked_b[0]}
 
-    cluster.delete = gone  # type: ignore[method-assign]
+    cluster.delete = gone
     seen = isolation.Isolation(made, topology()).perform()
     assert len(seen.changes) == 5
     first, *_, last = fake.asked_b
@@ -376,7 +376,7 @@ def test_services_that_could_not_be_deleted_are_no_listeners_that_stay_open() ->
     def refuse(_path: str) -> None:
         raise ApiError(500, "InternalError", "no", "DELETE")
 
-    cluster.delete = refuse  # type: ignore[method-assign]
+    cluster.delete = refuse
     assert trial.perform().gone == {}
 
 

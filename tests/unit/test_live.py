@@ -37,7 +37,7 @@ BUSY = Snapshot(
 
 def drawn(snapshot: Snapshot, width: int, **settings: bool) -> str:
     file = StringIO()
-    console = Console(force_terminal=True, file=file, width=width, legacy_windows=False, **settings)  # type: ignore[arg-type]
+    console = Console(force_terminal=True, file=file, width=width, legacy_windows=False, **settings)
     console.print(frame(snapshot, width))
     return file.getvalue()
 

@@ -46,7 +46,7 @@ def decided(
 
 
 def probes(**changes: object) -> Observed:
-    return replace(SEEN, probes=tuple(replace(each, **changes) for each in PROBES))  # type: ignore[arg-type]
+    return replace(SEEN, probes=tuple(replace(each, **changes) for each in PROBES))
 
 
 @pytest.mark.parametrize("what", What)

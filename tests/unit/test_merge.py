@@ -308,7 +308,7 @@ def test_the_strictest_part_says_what_is_binding() -> None:
 @pytest.mark.parametrize("other", [{"facts": {"kubernetes": "v1.35.0"}}, {"suite": "2"}])
 def test_runs_of_two_clusters_or_suites_are_no_parts_of_one(other: dict[str, object]) -> None:
     with pytest.raises(PreflightError, match="not parts of one"):
-        merge_shards([run_of([said("a", P)], name="1"), run_of([said("b", P)], name="2", **other)])  # type: ignore[arg-type]
+        merge_shards([run_of([said("a", P)], name="1"), run_of([said("b", P)], name="2", **other)])
 
 
 # -------------------------------------------------------------------------------------------------- the command

@@ -27,7 +27,7 @@ NODE: Json = {
         "CgroupnsMode": "private",
         "UsernsMode": "",
         "SecurityOpt": ["seccomp=unconfined", "label=disable"],
-        "Tmpfs": {"/run": "", "/tmp": "size=1g"},  # noqa: S108
+        "Tmpfs": {"/run": "", "/tmp": "size=1g"},  # noqa: S108 - of a container
         "Binds": ["/lib/modules:/lib/modules:ro"],
         "Sysctls": {"net.ipv6.conf.all.disable_ipv6": "0"},
         "Devices": [],

@@ -30,7 +30,7 @@ BOTH = (Family.IPV4, Family.IPV6)
 
 
 def of(name: str, checks: list[Check] | None = None, **more: object) -> Plan:
-    return plan(replace(Asked(named(name), CHECKS if checks is None else checks), **more))  # type: ignore[arg-type]
+    return plan(replace(Asked(named(name), CHECKS if checks is None else checks), **more))
 
 
 def suite(*names: str) -> list[Check]:

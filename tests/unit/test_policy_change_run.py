@@ -148,7 +148,7 @@ def test_captures_run_from_before_the_first_connection_until_after_the_last(
         assert (traffic.observations is not None) is captured
         for seq in range(20):
             observation = Observation(listener.name, seq, Outcome.ANSWERED)
-            (traffic.observations if captured else {})[listener.name, seq] = observation  # type: ignore[index]
+            (traffic.observations if captured else {})[listener.name, seq] = observation
         return {(At.BARE_NODE, Family.IPV4): listener}
 
     def follow(_: object, watch: object, sampled: dict[str, list[Observation]]) -> tuple[dict[str, list[Witness]], str]:

@@ -85,7 +85,7 @@ def test_none_is_asked_for() -> None:
 
 def test_of_a_secret_only_what_pulls_is_copied() -> None:
     cluster = Holding()
-    assert loaded(cluster) == {"type": OF_A_FILE, "data": {KEY: THERE["data"][KEY]}}  # type: ignore[index]
+    assert loaded(cluster) == {"type": OF_A_FILE, "data": {KEY: THERE["data"][KEY]}}
     assert cluster.asked == ["GET /api/v1/namespaces/there/secrets/pull"]
 
 
@@ -184,7 +184,7 @@ def test_what_is_in_it_is_known_and_hidden(known: Redactor) -> None:
 
 
 def test_the_ledger_has_its_name_only(tmp_path: Path) -> None:
-    customisation = Customisation(pull_secret="there/pull", labels=(("x", "y"),))  # noqa: S106
+    customisation = Customisation(pull_secret="there/pull", labels=(("x", "y"),))  # noqa: S106 - a name, no password
     run = Run(Settings(context="home", out=str(tmp_path / "run"), customisation=customisation), say=lambda _: None)
     run.begin(CHECKS[:1], 0)
     found = loaded(Holding())
@@ -195,7 +195,7 @@ def test_the_ledger_has_its_name_only(tmp_path: Path) -> None:
     assert header["created_with"] == ["--label=x=y", "--image-pull-secret=there/pull"]
     assert "--image-pull-secret=there/pull" in header["command"]
     assert AUTH not in text
-    assert THERE["data"][KEY] not in text  # type: ignore[index]
+    assert THERE["data"][KEY] not in text
 
 
 def test_it_lives_in_the_runs_namespace_under_a_name_of_ours() -> None:
@@ -222,7 +222,7 @@ def test_it_is_there_before_any_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lost", [CREATE, GET], ids=str)
 def test_a_right_that_is_missing_is_reported_before_anything_is_made(lost: Right) -> None:
     cluster = Holding(rights={CREATE, GET} - {lost})
-    named = Customisation(pull_secret="there/pull")  # noqa: S106
+    named = Customisation(pull_secret="there/pull")  # noqa: S106 - a name, no password
     settings = Settings(context="home", outside="none", image=IMAGE, customisation=named)
     with pytest.raises(PreflightError) as refused:
         examine(cast(Cluster, cluster), settings)
@@ -232,7 +232,7 @@ def test_a_right_that_is_missing_is_reported_before_anything_is_made(lost: Right
 
 
 def test_preflight_reads_it_and_makes_facts_of_what_was_given() -> None:
-    named = Customisation(pull_secret="there/pull")  # noqa: S106
+    named = Customisation(pull_secret="there/pull")  # noqa: S106 - a name, no password
     settings = Settings(context="home", outside="none", image=IMAGE, customisation=named)
     found = examine(cast(Cluster, Holding()), settings)
     assert found.facts["created.pulls-with"] == "there/pull"

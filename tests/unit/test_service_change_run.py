@@ -170,7 +170,7 @@ class World:
         )
 
     def stop(self, streams: object) -> None:
-        self.stopped += len(list(streams))  # type: ignore[call-overload]
+        self.stopped += len(list(streams))
 
     def converge(self, look: Callable[[], Reading], budget: Budget, since: float | None = None) -> Convergence:
         began, reading = self.now, look()
@@ -296,7 +296,7 @@ def test_a_service_without_a_selector_gets_endpoint_slices_with_node_names(monke
 def test_the_address_of_a_former_endpoint_becomes_that_of_another_service(monkeypatch: pytest.MonkeyPatch) -> None:
     world, sent = World(), list[tuple[str, Any, int, float]]()
     usual = world.send
-    world.send = lambda kind, name, target, port: (  # type: ignore
+    world.send = lambda kind, name, target, port: (
         sent.append((kind.name, target, port, world.now)) or usual(kind, name, target, port)
     )
     kinds = (TCP_NEW, TCP_PORT)
@@ -452,7 +452,7 @@ def test_what_is_freed_stays_free_for_longer_than_a_flow_without_packets_is_know
     world = World(follows=lambda name: 2.0)
     began: dict[str, float] = {}
     usual = world.send
-    world.send = lambda kind, name, target, port: (  # type: ignore[method-assign]
+    world.send = lambda kind, name, target, port: (
         began.setdefault(kind.name, world.now) and usual(kind, name, target, port)
     )
     asked = [(At.BARE_NODE, kind, Family.IPV4) for kind in (UDP_NEW, UDP_IDLE)]
@@ -582,7 +582,7 @@ def test_a_policy_that_only_the_service_evades_has_an_effect(monkeypatch: pytest
 def test_nothing_is_said_of_policies_if_too_few_requests_had_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     usual = world._sample
-    world._sample = lambda name, when: (  # type: ignore
+    world._sample = lambda name, when: (
         Sample(0, when, when, OURS) if "pod-ip" in name and world.policies else usual(name, when)
     )
     with pytest.raises(HarnessError, match="not observed whether NetworkPolicies have an effect"):
@@ -592,7 +592,7 @@ def test_nothing_is_said_of_policies_if_too_few_requests_had_a_result(monkeypatc
 def test_one_late_answer_of_the_pod_itself_shows_that_policies_have_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(enforces=False)
     usual = world._sample
-    world._sample = lambda name, when: (  # type: ignore
+    world._sample = lambda name, when: (
         Sample(0, when, when + 0.9, "timeout") if "pod-ip" in name and when > world.now - 2.0 else usual(name, when)
     )
     driver = driven(monkeypatch, "network-policy", world, GUARDED)
@@ -603,9 +603,7 @@ def test_one_late_answer_of_the_pod_itself_shows_that_policies_have_no_effect(mo
 def test_silence_proves_nothing_of_policies_where_the_pod_was_never_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     usual = world._sample
-    world._sample = lambda name, when: (  # type: ignore
-        Sample(0, when, when + 0.9, "timeout") if "pod-ip" in name else usual(name, when)
-    )
+    world._sample = lambda name, when: Sample(0, when, when + 0.9, "timeout") if "pod-ip" in name else usual(name, when)
     with pytest.raises(HarnessError, match="did not reach another one before"):
         driven(monkeypatch, "network-policy", world, GUARDED)
 
@@ -722,7 +720,7 @@ def test_two_pods_of_a_node_have_the_same_source_ports_at_the_same_entry(monkeyp
     assert len(taken) == len({*taken}), "others share none"
     world, sent = World(), list[tuple[str, int, float]]()
     usual = world.send
-    world.send = lambda kind, name, target, port: (  # type: ignore
+    world.send = lambda kind, name, target, port: (
         sent.append((kind.name, port, world.now)) or usual(kind, name, target, port)
     )
     pair = [(at, kind, Family.IPV4) for kind in (TCP_NEW, TCP_ONE_PORT) for at in (At.FROM_POD, At.FROM_SECOND_POD)]
@@ -841,10 +839,7 @@ def test_a_pod_dials_out_of_its_node_from_the_number_of_the_node_port(monkeypatc
     sent: list[tuple[str, int, int]] = []
     usual = world.send
     world.send = lambda kind, name, target, port: (
-        sent.append((kind.name, target.port, port))
-        or usual(  # type: ignore
-            kind, name, target, port
-        )
+        sent.append((kind.name, target.port, port)) or usual(kind, name, target, port)
     )
     driver = driven(monkeypatch, "replaced", world, [(At.OUT, kind, Family.IPV4) for kind in (UDP_NEW, UDP_SOCKET)])
     assert sent[0][:2] == ("udp-new", 40002)

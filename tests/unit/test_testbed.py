@@ -308,7 +308,7 @@ def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int |
         cluster, RUN, "image", topology().nodes, ROLES, hosted=False, parallel=parallel,
         batching=lambda most: batches(checks, {"continuity": [PROP]}, most),
     )  # fmt: skip
-    cluster.create = _apart(cluster.create)  # type: ignore[method-assign]
+    cluster.create = _apart(cluster.create)
     made.set_up([*VIP_PATHS, NODE_PORT_PATH], Objects(services=(PROP,), announced=frozenset({"prop"})))
     return made
 

@@ -21,5 +21,5 @@ def test_wrapping_is_taken_off(wrapped: str, plain: str) -> None:
 
 
 def test_the_reason_within_is_reported() -> None:
-    outer = urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.SSLError("bad certificate"))  # type: ignore[arg-type]
+    outer = urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.SSLError("bad certificate"))
     assert plain_reason(outer) == "bad certificate"

@@ -46,7 +46,7 @@ def silent() -> None:
 
 
 def test_one_that_is_silent_is_no_failure() -> None:
-    view = ReferenceView(places(KIND), SimpleNamespace(view=silent, container="made-up"))  # type: ignore[arg-type]
+    view = ReferenceView(places(KIND), SimpleNamespace(view=silent, container="made-up"))
     with pytest.raises(Unavailable, match="does not answer"):
         view.ask(asked())
 

@@ -14,6 +14,7 @@ SERVERS = Path("/home/envoy/cds.yaml")
 CONFIG = Path("/run/haproxy.cfg")
 SERVER = re.compile(r"address: (\S+)\s+port_value: (\d+)")
 PERIOD_SECONDS = 0.2
+"""Between two looks at the file: nothing tells this program that kind has written it."""
 
 # maxconn: it must be able to open two files for each, and may not raise this limit, which can be 1024.
 HEAD = """global

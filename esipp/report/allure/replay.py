@@ -94,7 +94,7 @@ class CheckItem(pytest.Item):
             pytest.skip("no verdict: the run ended early")
         enforce(self.verdict)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:  # noqa: ARG002
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:  # noqa: ARG002 - pytest's parameters
         """The message only: a traceback would show this module."""
         return str(excinfo.value)
 

@@ -43,7 +43,7 @@ FLAPS = 3
 
 @dataclass
 class Gates:
-    """From ``start`` on pods get ready as soon as their containers are; those in ``closed`` are left alone.
+    """From ``start`` on, pods become ready as soon as their containers are; those in ``closed`` are left alone.
 
     ``trouble`` is why the last gate could not be opened; it is tried again.
     """
@@ -99,7 +99,7 @@ class Notes:
     returned: float | None = None
     words: str = ""
     cut: str = ""
-    """The node that was cut off."""
+    """The node that was cut off or taken away."""
     pods: set[str] = field(default_factory=set)
     """The pods that are to go, or to become unready."""
 
@@ -121,11 +121,12 @@ class Acts:
         watching: our watch of the pods.
         places: the nodes by role.
         ways: the probed ways; ``others`` those with a Service for another protocol than TCP.
-        bound: (N+1) x period of the load balancer, the longest of the probed ones.
-        silent: the same of nodes that do not answer.
+        bound: (N+1) x period of the load balancer, the longest of the probed ones, in seconds.
+        silent: N x timeout + period, after which a load balancer leaves a node that does not answer, in seconds.
         own: the client's addresses; ``of_balancer``: those of the reference load balancer.
         stop: ends all waits.
         disruptor: makes disruptions; None if they are not allowed.
+        timeouts: how long each wait may take.
         addresses: those of each node.
         steered: the nodes to which load balancers that report it now send requests.
         joined: the addresses of nodes that joined.
@@ -425,7 +426,7 @@ class Acts:
         if not waited.held:
             raise HarnessError(
                 f"Timed out after {budget.seconds:.0f} s waiting for {budget.name}: {waited.state}.",
-                "is the machine too busy?",
+                "check the load of this machine, or give more time by --timeout-factor.",
             )
 
     def _replaced(self, before: set[str]) -> Reading:
@@ -435,7 +436,7 @@ class Acts:
     def _pod_of(self, node: str) -> str:
         found = [name for name in list(self.watching.pods) if self.watching.nodes.get(name) == node]
         if not found:
-            raise HarnessError(f"Node {node} has no pod of the Deployment.", "kubectl get events -A")
+            raise HarnessError(f"Node {node} has no pod of the Deployment.", "see 'kubectl get events -A'.")
         return found[0]
 
     def _gate(self, pod: str, is_open: bool) -> None:

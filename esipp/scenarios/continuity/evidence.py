@@ -79,7 +79,7 @@ class Window:
         words: the proof that the action happened.
         trouble: why the window proves nothing: the action did not happen, or was not proven.
         unsettled: the ways that did not answer again in time.
-        cut: the node that was cut off, so that what was open through it breaks.
+        cut: the node that was cut off or taken away, so that what was open through it breaks.
     """
 
     phase: Phase

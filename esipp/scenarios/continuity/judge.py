@@ -8,10 +8,12 @@ from math import inf
 
 from esipp.checks.check import Level, Status
 from esipp.checks.continuity import (
+    CLAIMED_TWICE,
     MOVED,
     NODEPORT,
     ONE_NODE_WITHIN,
     PROXIES,
+    STARTING,
     UNREWRITTEN,
     UNTRANSLATED,
     ContinuityCheck,
@@ -44,8 +46,10 @@ from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window
 from esipp.scenarios.continuity.reasons import (
     by_links,
+    claimed_twice,
     hides_its_node,
     late_nodes,
+    served_late,
     taken_by,
     taker,
     untranslated,
@@ -297,10 +301,13 @@ class Judge:
             or (sample.outcome == "refused" and late_nodes(self.seen, check, sample.started, vantage))
             for sample in lost
         )
-        evidence = REHASHED if rehashed else "lost"
-        return Decision(
-            Status.FAIL, check.expected, numbers.words, reason, evidence=evidence, tally=counts, late=few_late
-        )
+        own = check.subject.way.by == Balancer.DEFAULT.value
+        evidence, said = REHASHED if rehashed else "lost", numbers.words
+        if own and (why := claimed_twice(self.seen, check, lost)):
+            evidence, said = CLAIMED_TWICE, f"{said}; {why}"
+        elif why := served_late(self.seen, check, lost):
+            evidence, said = STARTING, f"{said}; {why}"
+        return Decision(Status.FAIL, check.expected, said, reason, evidence=evidence, tally=counts, late=few_late)
 
     def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:
         """A sentence if the network itself loses as much in the quiet phase; empty if not, and in other phases."""
@@ -712,8 +719,8 @@ class Judge:
         cluster = self.seen.joined.get((Way(NODEPORT, TrafficPolicy.CLUSTER), check.subject.family))
         serves = cluster is not None and any(each.answered for each in cluster.samples)
         if serves and last != "503":
-            reason = f"it serves a Cluster Service, and its health check says {last} in the end"
+            reason = f"the node serves a Cluster Service, and its health check of the Local one says {last} in the end"
             return Decision(Status.FAIL, check.expected, said, reason, evidence="wrong", tally=counts)
         if len(while_known) < LEAST:
-            return undecided(check, "the node that joined did not say 503, so it need not know the Service", said)
+            return undecided(check, "the node that joined never said 503, so it may not know the Service", said)
         return Decision(Status.PASS, check.expected, said, tally=counts)

@@ -1,5 +1,5 @@
-"""Reasons for losses: a VIP that moved, and the event behind it; a node that translated no packet, or reported a pod's
-end too late. Pure.
+"""Reasons for losses: a VIP that moved or that two nodes claimed, and the event behind it; a node that translated no
+packet, that said 200 too early, or that reported a pod's end too late. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
+from esipp.checks.continuity import CHECKED, NODEPORT, ContinuityCheck, Phase, Way
 from esipp.checks.model import Balancer, TrafficPolicy
 from esipp.checks.timing import LAG, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
+from esipp.judging.link_owners import ANSWERED_WITHIN, nodes_by_link, owners
 from esipp.judging.timeline.expected_backends import first_503
 from esipp.judging.timeline.streams import ANSWERED, LOST, OURS, Sample, Stream
 from esipp.judging.topology import parse_address
@@ -307,6 +308,52 @@ def _was_silent(stream: Stream | None, fine: str, since: float, until: float) ->
         after - before > IN_A_ROW and samples[before].started <= until and since <= samples[after].started
         for before, after in pairwise(good)
     )
+
+
+# ------------------------------------------------------------------------------------- new connections that are lost
+def claimed_twice(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequence[Sample]) -> str:
+    """That several nodes answered for the VIP around every lost request, right after a node came or went, as text.
+
+    Empty if they did not, if nobody asked, or if the load balancer has a bound.
+    """
+    event, window = check.subject.event, seen.window(check.subject.phase)
+    if window is None or not event.frees_vip or not event.frees_for or seen.bound is not None:
+        return ""
+    nodes = nodes_by_link(seen.own_links)
+    told = seen.owners.get((check.subject.way, check.subject.family), ())
+    twice = [each for each in told if len(owners(each, nodes)) > 1]
+    freed = [at for at in (*window.causes, window.happened, window.ended) if at is not None]
+    around = [
+        next((each for each in twice if sample.started - ANSWERED_WITHIN <= each.at <= sample.ended), None)
+        for sample in lost
+        if any(at - EARLY <= sample.ended and sample.started <= at + event.frees_for for at in freed)
+    ]
+    first = next(iter(around), None)
+    if first is None or len(around) < len(lost) or not all(around):
+        return ""
+    return f"{' and '.join(owners(first, nodes))} answered for the VIP meanwhile, after {event.frees_vip}"
+
+
+def served_late(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequence[Sample]) -> str:
+    """That the load balancer used the node that joined, which said 200 but did not serve yet, as text.
+
+    Empty unless all requests were lost then.
+    """
+    way, family = check.subject.way, check.subject.family
+    if not check.subject.event.joins or way.local or way.by not in CHECKED:
+        return ""
+    asked = (Way(NODEPORT, TrafficPolicy.CLUSTER), family)
+    streams = (seen.joined_health.get(asked), seen.joined.get(asked))
+    health, dialled = (stream.samples if stream else () for stream in streams)
+    says = next((each.ended for each in health if each.outcome == "200"), None)
+    serves = next((each.started for each in dialled if each.answered), None)
+    if says is None or serves is None:
+        return ""
+    steers = (each.at for each in seen.steers.get(way, ()) if each.family in ("", family.value))
+    used = min((at for at in steers if says - EARLY <= at <= serves), default=None)
+    if used is None or not all(used <= each.ended and each.started <= serves for each in lost):
+        return ""
+    return f"the node that joined said 200 for {serves - says:.1f} s before its nodePort answered"
 
 
 # ---------------------------------------------------------------------------------------- nodes that report too late

@@ -270,8 +270,8 @@ def longest(seen: Evidence, verdicts: Mapping[tuple[str, str, str], Judged]) -> 
     drawing.words = "; ".join(f"{each.phase}, {each.name}: {number(each.longest)} s" for each in found)
     words = (
         "From the start of the first to the start of the last missed request in a row. Filled, above the line: IPv4. "
-        "Hollow, below the line: IPv6. The budget applies where the gap is judged; the judge extends it by the time in "
-        "which the prober itself could not send. Elsewhere the gap is only recorded."
+        "Hollow, below the line: IPv6. The budget applies where the gap is judged. A gap near it is judged only if it "
+        "was measured well enough. Elsewhere the gap is only recorded."
     )
     return headed("The longest gaps", [Figure(drawing, words)])
 

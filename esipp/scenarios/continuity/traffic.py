@@ -227,7 +227,7 @@ class Streams:
                 self.joined_health[way, family] = self._traffic.check_health(f"health check of {name}", to, HEALTH_PACE)
 
     def leave_joined(self) -> None:
-        """Stop that.
+        """Stop dialling the node that joined.
 
         Raises:
             HarnessError: the prober is gone.

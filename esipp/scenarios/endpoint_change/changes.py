@@ -126,6 +126,7 @@ def last_open(steps: Sequence[Step]) -> int:
 
 
 LOOKS = 0.05
+"""Seconds between two looks whether traffic has followed."""
 
 MOST_LATE, MOST_VERY_LATE = 5, 2
 """The number of changes that were not followed after which the scenario stops, as more would only take time. The second

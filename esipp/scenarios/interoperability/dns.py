@@ -26,6 +26,7 @@ TIMEOUT = 11.0
 """Seconds a lookup may take: the resolver asks again after five, and a datagram that got lost is no answer."""
 
 READ_SECONDS = 20.0
+"""Timeout for reading a client's resolver configuration."""
 PLAIN = Service(ServiceType.CLUSTER_IP)
 CLUSTER_DOMAIN = re.compile(r"^search\b.*?\ssvc\.(\S+)", re.MULTILINE)
 

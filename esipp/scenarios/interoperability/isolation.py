@@ -233,7 +233,7 @@ class Isolation:
                 answers, dialled = seen.answers.setdefault(node, []), seen.dialled.setdefault(node, [])
                 health = Target(host, spec["healthCheckNodePort"])
                 ask = steady(f"A {host}", "get", health, Pace(SPACING, PATIENT), MOST)
-                start(ask, lambda line, to=answers: to.append(Answer.read(line)))  # type: ignore[misc]
+                start(ask, lambda line, to=answers: to.append(Answer.read(line)))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
                 pace = Pace(SPACING, PATIENT if place is Place.ENDPOINT_NODE else SILENT)
                 dial = steady(f"A {host}", "tcp", Target(host, spec["ports"][0]["nodePort"]), pace, MOST)
                 path = Path(OUTSIDE, Entry(EntryKind.NODE_PORT, ROLES.get(place)), Protocol.TCP, family, WATCHED)

@@ -420,7 +420,7 @@ def _forgotten(case: _Case) -> Decision:
         return ours_failed(check, observed, "the prober could not send the second datagram")
     idle = f"{last.started - first.ended:.0f} s after its first datagram"
     if last.answered:
-        reason = f"{idle}, {last.pod} answered one from the same socket, although the Service was gone"
+        reason = f"{last.pod} answered the second datagram of a socket, {idle}, although the Service was gone"
         return Decision(Status.FAIL, check.expected, observed, reason)
     if ours := case.vantage.ours(last.started, last.ended):
         return undecided(check, ours, observed)

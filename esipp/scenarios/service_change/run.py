@@ -349,7 +349,9 @@ class Driver:
 
         held = self.stop.converge(look, self.timeouts.pods_ready)
         if not held.held:
-            raise HarnessError(f"The pod in place of the killed one is not ready: {held}.", "kubectl get events -A")
+            raise HarnessError(
+                f"The pod in place of the killed one is not ready: {held}.", "see 'kubectl get events -A'."
+            )
 
     def _delete(self, _: Change) -> None:
         self.testbed.cluster.delete(self._path(self._name))
@@ -483,7 +485,7 @@ class Driver:
             sentence = (
                 "It was not observed whether NetworkPolicies have an effect: a pod did not reach another one before."
             )
-            raise HarnessError(sentence, "do other policies deny traffic between pods?")
+            raise HarnessError(sentence, "check whether other policies deny traffic between pods.")
         if answering := self._reached(now):
             others = ", ".join(self.testbed.network_policies)
             lifted = f"; esipp allows all traffic in its namespace, as others added {others}" if others else ""
@@ -496,7 +498,7 @@ class Driver:
         if silent and all(silent):
             return Feature(True, "a NetworkPolicy kept a pod from another one's own address")
         sentence = "It was not observed whether NetworkPolicies have an effect: requests had too few results."
-        raise HarnessError(sentence, "is this machine busy?")
+        raise HarnessError(sentence, "check the load of this machine.")
 
     # --------------------------------------------------------------------------------------------------- the streams
     def _ask_pods(self) -> None:

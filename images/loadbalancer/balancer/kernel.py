@@ -13,8 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyroute2 import IPRoute  # type: ignore[import-not-found,import-untyped,unused-ignore]
-from pyroute2.netlink.exceptions import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from pyroute2 import IPRoute  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of its image alone
+from pyroute2.netlink.exceptions import (  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of its image alone
     NetlinkError,
 )
 

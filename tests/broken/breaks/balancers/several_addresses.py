@@ -41,7 +41,7 @@ def rewritten(live: Live) -> Iterator[Rule]:
 
 
 def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
-    return nodes.live(lambda live: list(rewritten(live)))
+    return nodes.live(rewritten)
 
 
 BREAKS = (

@@ -23,7 +23,7 @@ def socket_goes_on(nodes: Nodes) -> AbstractContextManager[Placed]:
             if port["protocol"] == "UDP":
                 yield from goes_on(port, address, target, nodes)
 
-    return nodes.live(lambda live: list(made(live)))
+    return nodes.live(made)
 
 
 BREAKS = (

@@ -1,10 +1,9 @@
 """kube-proxy that starts badly after it was stopped, or hides that it cannot write its rules."""
 
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
+from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.disruption import Disruption
 from esipp.checks.stream import Reuse
@@ -13,11 +12,12 @@ from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import SEEN_BEFORE
+from tests.broken.during import for_seconds_once
 from tests.broken.forwarding import as_other_proxy, handed_on
 from tests.broken.health_proxies import lying
-from tests.broken.matching import AT_THE_NODE, DROP, hands_to, to_port
-from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import for_a_moment, in_background, set_up_run
+from tests.broken.lost import node_port_dropped
+from tests.broken.matching import AT_THE_NODE, hands_to, to_port
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 STOPPED, SICK, GONE = "proxy-stopped", "proxy-sick", "proxy-stopped-deleted"
 RUN = RunOptions(("changes",), (f"changes.{STOPPED}.",), disruptive=True)
@@ -36,7 +36,7 @@ def stale(nodes: Nodes) -> AbstractContextManager[Placed]:
                 yield Rule(family_of(address), first.chain, words, first.nodes)
                 yield from others
 
-    return nodes.live(lambda live: list(made(live)))
+    return nodes.live(made)
 
 
 def lives_on(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -46,39 +46,24 @@ def lives_on(nodes: Nodes) -> AbstractContextManager[Placed]:
         for port, address, _, target in live.targets(live.service(service_of(GONE))):
             yield from handed_on(port, address, target, True, (nodes.bare,))
 
-    return nodes.live(lambda live: list(made(live)))
+    return nodes.live(made)
 
 
-@contextmanager
-def empty_at_first(nodes: Nodes) -> Iterator[Placed]:
+def empty_at_first(nodes: Nodes) -> AbstractContextManager[Placed]:
     """No rules for some seconds from the start of kube-proxy on."""
-    placed, stack, mark = Placed(), ExitStack(), new_mark()
 
     def starts() -> int:
         pods = agent_pods(nodes.cluster, Disruption.KUBE_PROXY)
         states = [state for pod in pods for state in pod["status"].get("containerStatuses") or []]
         return sum(int(state["restartCount"]) for state in states)
 
-    def work(ended: threading.Event) -> None:
-        live, before = set_up_run(nodes, {service_of(STOPPED)}, ended), starts()
-        while live is not None and not ended.wait(0.2):
-            if starts() > before:
-                service = live.service(service_of(STOPPED))
-                ports = [port for port in service["spec"]["ports"] if port["protocol"] == "TCP"]
-                rules = [
-                    Rule(family, "PREROUTING", (*to_port(port, port["nodePort"]), *DROP), (nodes.bare,), "mangle")
-                    for port in ports
-                    for family in nodes.pod_cidrs
-                ]
-                placed.at = time.time()
-                for_a_moment(rules, EMPTY, mark)
-                return
+    def rules(service: Json) -> Iterator[Rule]:
+        for port in service["spec"]["ports"]:
+            if port["protocol"] == "TCP":
+                yield from node_port_dropped(port, (nodes.bare,), nodes.pod_cidrs)
 
-    try:
-        with stack, in_background(work):
-            yield placed
-    finally:
-        nodes.take_away(mark)
+    before = starts()
+    return for_seconds_once(nodes, service_of(STOPPED), lambda: starts() > before, rules, EMPTY)
 
 
 @contextmanager

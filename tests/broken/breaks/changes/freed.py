@@ -39,7 +39,7 @@ def at_ports_of(
                 if port["protocol"] == protocol:
                     yield from rules(port, address, target, nodes)
 
-        return nodes.live(lambda live: list(made(live)))
+        return nodes.live(made)
 
     return apply
 
@@ -70,7 +70,7 @@ def of_the_node(nodes: Nodes) -> AbstractContextManager[Placed]:
                     words = (*to_port(port), "--destination", own, *SEEN_BEFORE, *hands_to(address, target))
                     yield Rule(family_of(own), "PREROUTING", words, (nodes.roles[Role.ENDPOINT_NODE],))
 
-    return nodes.live(lambda live: list(made(live)))
+    return nodes.live(made)
 
 
 def keeps_vips(event: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
@@ -85,7 +85,7 @@ def keeps_vips(event: str) -> Callable[[Nodes], AbstractContextManager[Placed]]:
                     yield Rule(family_of(vip), "PREROUTING", words)
                     yield Rule(family_of(vip), "POSTROUTING", (*came_by(port, port["port"], vip), *MASQUERADE))
 
-        return nodes.live(lambda live: list(made(live)))
+        return nodes.live(made)
 
     return apply
 

@@ -14,6 +14,7 @@ from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, Pods, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import AT_NODES, SEEN_BEFORE, at_node_ports, lives_on, of_stream, run_of
+from tests.broken.lost import node_port_dropped
 from tests.broken.matching import AT_THE_NODE, DROP, hands_to, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import in_background, set_up_run, states_of
@@ -93,8 +94,7 @@ def to_the_first_pod(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
 
 def dropped_at_node_ports(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
     for port in service["spec"]["ports"]:
-        for family in Family:
-            yield Rule(family, "PREROUTING", (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP), (), "mangle")
+        yield from node_port_dropped(port)
 
 
 def dropped_at_cluster_ips(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:

@@ -39,7 +39,7 @@ def drops_the_second(nodes: Nodes) -> AbstractContextManager[Placed]:
                 words = (*to_port(port, number), *TAKEN, *where, *DROP)
                 yield Rule(family_of(address), "PREROUTING", words, (nodes.bare,), "mangle")
 
-    return nodes.live(lambda live: list(made(live)))
+    return nodes.live(made)
 
 
 def gives_other_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -51,7 +51,7 @@ def gives_other_ports(nodes: Nodes) -> AbstractContextManager[Placed]:
                 words = (*to_port(port, number), "--source", pods, *MASQUERADE, "--random-fully")
                 yield Rule(family, "POSTROUTING", words, (nodes.bare,))
 
-    return nodes.live(lambda live: list(made(live)))
+    return nodes.live(made)
 
 
 def undecided(check: Check) -> bool:

@@ -23,7 +23,7 @@ def intercepting(nodes: Nodes) -> AbstractContextManager[Placed]:
                 words = (*to_port(port, port["nodePort"]), "--source", address, *DROP)
                 yield Rule(family, "PREROUTING", words, (nodes.bare,), "mangle")
 
-    return nodes.live(lambda live: list(made(live)))
+    return nodes.live(made)
 
 
 def notices(check: Check) -> bool:

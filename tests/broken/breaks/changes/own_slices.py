@@ -32,7 +32,7 @@ def keeping_the_first(event: str) -> Callable[[Nodes], AbstractContextManager[Pl
                 if port["protocol"] == "TCP":
                     yield from stays_at_its_node(port, address, target, nodes)
 
-        return nodes.live(lambda live: list(made(live)))
+        return nodes.live(made)
 
     return apply
 
@@ -47,7 +47,7 @@ def dropped_at(role: Role, service: str, *match: str) -> Callable[[Nodes], Abstr
                 for family in Family if port["protocol"] == "TCP" else ():
                     yield Rule(family, "PREROUTING", words, (nodes.roles[role],), "mangle")
 
-        return nodes.live(lambda live: list(made(live)))
+        return nodes.live(made)
 
     return apply
 

@@ -51,7 +51,7 @@ def keeps_cluster_ips(event: str, protocol: str) -> Callable[[Nodes], AbstractCo
                         words = ("--destination", own, *to_port(port), *hands_to(address, target))
                         yield Rule(family_of(own), "PREROUTING", words)
 
-        return nodes.live(lambda live: list(made(live)))
+        return nodes.live(made)
 
     return apply
 

@@ -106,7 +106,7 @@ def serving_late(nodes: Nodes) -> AbstractContextManager[Placed]:
                         drop = (*to, *first(5, "srcip,srcport,dstport", name), *DROP)
                         yield Rule(family, "PREROUTING", drop, (nodes.bare,), "mangle")
 
-    return nodes.live(lambda live: list(rules(live)))
+    return nodes.live(rules)
 
 
 def to_local_node_ports(live: Live, protocol: str, most: int) -> Iterator[tuple[Family, str, str, tuple[str, ...]]]:
@@ -212,14 +212,14 @@ BREAKS = (
     _break(
         "datagrams-doubled",
         "the endpoint node sends datagrams of clients outside to nodePorts of Local Services twice to the pod",
-        lambda nodes: nodes.live(lambda live: list(doubled(live))),
+        lambda nodes: nodes.live(doubled),
         of(Aspect.COPIES, Protocol.UDP),
         "duplicated on the way",
     ),
     _break(
         "source-ports-moved",
         "the endpoint node translates source ports of clients outside at nodePorts of Local Services over TCP",
-        lambda nodes: nodes.live(lambda live: list(moved_ports(live))),
+        lambda nodes: nodes.live(moved_ports),
         of(Aspect.PORTS, Protocol.TCP),
         "translates the source port although it keeps the address",
     ),

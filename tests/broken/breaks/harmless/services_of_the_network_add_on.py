@@ -1,38 +1,19 @@
 """Harmless: a node follows no change while its network add-on's agent is stopped, as if that served its Services."""
 
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from esipp.checks.disruption import Disruption
 from esipp.scenarios.service_change.subject import service_of
 from tests.broken.breakage import Break, Group, no_check
 from tests.broken.breaks.delivery.proxy_frozen import stopped_proxy
 from tests.broken.breaks.nodes.agents_away import NETWORK
-from tests.broken.during import LOOKS, in_effect, run_of_change
+from tests.broken.during import at_bare_node, effect_of, entered_while_so, run_of_change
 from tests.broken.nodes import Nodes, Placed
-from tests.broken.policy_changes import in_background, set_up_run
 
 
-@contextmanager
-def stops_too(nodes: Nodes) -> Iterator[Placed]:
-    placed = Placed()
-
-    def is_stopped() -> bool:
-        return in_effect(nodes.bare, Disruption.NETWORK_STOPPED)
-
-    def work(ended: threading.Event) -> None:
-        live = set_up_run(nodes, {service_of(NETWORK)}, ended)
-        while live is not None and not ended.wait(LOOKS):
-            if is_stopped():
-                with stopped_proxy(nodes, live):
-                    placed.at = placed.at or time.time()
-                    while is_stopped() and not ended.wait(LOOKS):
-                        pass
-
-    with in_background(work):
-        yield placed
+def stops_too(nodes: Nodes) -> AbstractContextManager[Placed]:
+    is_stopped = effect_of(Disruption.NETWORK_STOPPED, at_bare_node)(nodes)
+    return entered_while_so(nodes, (service_of(NETWORK),), is_stopped, lambda live: stopped_proxy(nodes, live))
 
 
 BREAK = Break(

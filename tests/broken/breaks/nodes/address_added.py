@@ -1,7 +1,6 @@
 """What goes wrong while a node has another address."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 
 from esipp.checks.check import Check
 from esipp.checks.disruption import Disruption
@@ -9,31 +8,19 @@ from esipp.checks.model import Role
 from esipp.checks.profile import PROXY_PORT
 from esipp.disruption.addresses import another
 from esipp.scenarios.service_change.subject import At, Claim, Health, service_of
-from tests.broken.breakage import Break, Group
-from tests.broken.during import in_effect, of_change, once_so, run_of_change
+from tests.broken.breakage import Apply, Break, Group
+from tests.broken.during import at_endpoint_node, effect_of, of_change, once_so, run_of_change
 from tests.broken.forwarding import internal_addresses
 from tests.broken.matching import AT_THE_NODE, DROP
-from tests.broken.nodes import Live, Nodes, Placed, Rule
+from tests.broken.nodes import Live, Nodes, Rule
 
 ADDED, ADDED_LOCAL = "address-added", "address-added-local"
 
 
-def from_then_on(
-    event: str, made: Callable[[Nodes, Live], Iterator[Rule]]
-) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+def from_then_on(event: str, made: Callable[[Nodes, Live], Iterator[Rule]]) -> Apply:
     """Rules from when the endpoint node has another address on."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        node = nodes.roles[Role.ENDPOINT_NODE]
-        yield from once_so(
-            nodes,
-            service_of(event),
-            lambda: in_effect(node, Disruption.ADDRESS_ADDED),
-            lambda live: list(made(nodes, live)),
-        )
-
-    return apply
+    has_another = effect_of(Disruption.ADDRESS_ADDED, at_endpoint_node)
+    return lambda nodes: once_so(nodes, (service_of(event),), has_another(nodes), lambda live: made(nodes, live))
 
 
 def dropped_there(nodes: Nodes, live: Live) -> Iterator[Rule]:

@@ -1,45 +1,48 @@
 """What goes wrong while kube-proxy is slow, or once another agent, or a load balancer's controller, was away."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Family, Role
+from esipp.checks.model import Role
 from esipp.scenarios.service_change.subject import At, Claim, service_of
 from tests.broken.balancing import OWN, PROFILE
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.nodes.returned import (
     GIVES_UP,
     OF_BEFORE,
+    given_up,
+    keeps_its_endpoint,
+)
+from tests.broken.during import (
     at_bare_node,
     at_control_plane,
     at_endpoint_node,
-    given_up_after,
-    given_up_while,
-    keeps_its_endpoint,
+    effect_of,
+    end_of,
+    of_change,
+    once_so,
+    run_of_change,
+    while_so,
 )
-from tests.broken.during import in_effect, of_change, run_of_change, while_so
-from tests.broken.matching import DROP, came_by
+from tests.broken.lost import connections_ended
+from tests.broken.matching import DROP
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 SLOW, NETWORK = "proxy-slow", "network-agent-stopped"
 ANNOUNCER, SPEAKER, CUT_OFF = "announcer-stopped", "speaker-stopped", "balancer-cut-off"
 
 
-@contextmanager
-def lost_without_its_agent(nodes: Nodes) -> Iterator[Placed]:
+def lost_without_its_agent(nodes: Nodes) -> AbstractContextManager[Placed]:
     """A node drops new TCP connections to its nodePort while its network add-on's agent is stopped."""
 
-    def rules(live: Live) -> list[Rule]:
-        ports = [each for each in live.service(service_of(NETWORK))["spec"]["ports"] if each["protocol"] == "TCP"]
-        new = ("--ctdir", "ORIGINAL", "--ctstate", "NEW", *DROP)
-        return [
-            Rule(family, "FORWARD", (*came_by(port, port["nodePort"]), *new), (nodes.bare,), "filter")
-            for port in ports
-            for family in Family
-        ]
+    def rules(live: Live) -> Iterator[Rule]:
+        for port in live.service(service_of(NETWORK))["spec"]["ports"]:
+            if port["protocol"] == "TCP":
+                yield from connections_ended(port, (nodes.bare,), {"NEW": DROP})
 
-    yield from while_so(nodes, service_of(NETWORK), lambda: in_effect(nodes.bare, Disruption.NETWORK_STOPPED), rules)
+    is_stopped = effect_of(Disruption.NETWORK_STOPPED, at_bare_node)(nodes)
+    return while_so(nodes, (service_of(NETWORK),), is_stopped, rules)
 
 
 BREAKS = (
@@ -79,7 +82,7 @@ BREAKS = (
         Group.NODES,
         "no node takes the VIP of a Local Service while the speaker of a node without endpoints is stopped",
         run_of_change(SPEAKER),
-        given_up_while(SPEAKER, Disruption.SPEAKER_STOPPED, at_bare_node),
+        given_up(while_so, effect_of(Disruption.SPEAKER_STOPPED, at_bare_node), service_of(SPEAKER)),
         lambda check: of_change(check, SPEAKER, At.VIP, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,
@@ -89,9 +92,9 @@ BREAKS = (
         Group.NODES,
         "no node takes the VIP of a Local Service any longer once the speaker that announces it has started again",
         run_of_change(ANNOUNCER),
-        given_up_after(ANNOUNCER, Disruption.SPEAKER_STOPPED, at_endpoint_node),
+        given_up(once_so, end_of(Disruption.SPEAKER_STOPPED, at_endpoint_node), service_of(ANNOUNCER)),
         lambda check: of_change(check, ANNOUNCER, At.VIP, Claim.SERVED),
-        names=OF_BEFORE,
+        names=GIVES_UP,
         at_once=False,
     ),
     Break(
@@ -99,7 +102,7 @@ BREAKS = (
         Group.NODES,
         "no node takes a VIP of the ECMP forwarder any longer once that reaches the API server again",
         RunOptions(("changes",), (f"changes.{CUT_OFF}.",), disruptive=True, own=OWN, options=PROFILE),
-        given_up_after(CUT_OFF, Disruption.BALANCER_CUT_OFF, at_control_plane),
+        given_up(once_so, end_of(Disruption.BALANCER_CUT_OFF, at_control_plane), service_of(CUT_OFF)),
         lambda check: of_change(check, CUT_OFF, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,

@@ -2,29 +2,41 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import CHECKED, NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.profile import PROXY_PORT
+from esipp.probing.new_node import name_of
 from esipp.probing.node_containers import run as run_on
 from esipp.scenarios.continuity.objects import service_name
-from tests.broken.breakage import Break, Group, no_check
+from tests.broken.breakage import Apply, Break, Group, no_check
 from tests.broken.breaks.delivery.streams import by_chance
-from tests.broken.during import LOOKS, of_phase, run_of
-from tests.broken.matching import DROP
+from tests.broken.during import comes_about, of_phase, run_of
+from tests.broken.lost import node_port_dropped
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark, script
 from tests.broken.policy_changes import in_background, set_up_run
 
 CLUSTER_PORT, LOCAL_PORT = (Way(NODEPORT, policy) for policy in (TrafficPolicy.CLUSTER, TrafficPolicy.LOCAL))
 LOCAL_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
-Apply = Callable[[Nodes], AbstractContextManager[Placed]]
+RUNS = "systemctl is-active --quiet containerd"
+"""Whether the node has started: before, its container writes all its rules anew. It joins only afterwards."""
+
+SAYS_200 = f"curl --noproxy '*' --silent --fail --output /dev/null http://localhost:{PROXY_PORT}/healthz"
+LATE = 15.0
+"""Seconds from the first 200: half of those in which a node must serve."""
 
 
-def at_the_joined_node(rules: Callable[[Live], list[Rule]], seconds: float | None = None) -> Apply:
-    """Rules on the node that joins, from before it does; until it is taken away, or for some seconds."""
+def at_the_joined_node(rules: Callable[[Live], Iterable[Rule]], late: float | None = None) -> Apply:
+    """Rules on the node that joins, from before it does.
+
+    Args:
+        rules: makes the rules.
+        late: seconds after which they are taken away again, from when kube-proxy's health check there first says 200;
+            None for as long as there is the node.
+    """
 
     @contextmanager
     def apply(nodes: Nodes) -> Iterator[Placed]:
@@ -34,13 +46,17 @@ def at_the_joined_node(rules: Callable[[Live], list[Rule]], seconds: float | Non
             live = set_up_run(nodes, {service_name(CLUSTER_PORT), service_name(LOCAL_VIP)}, ended)
             if live is None:
                 return
-            there, made, mark = ("docker", "exec", f"{live.namespace}-joined"), rules(live), new_mark()
-            while not ended.wait(LOOKS):
-                if run_on(there, script(made, "--insert", mark)).returncode == 0:
-                    placed.at = time.time()
-                    if seconds is not None and not ended.wait(seconds):
-                        run_on(there, script(made, "--delete", mark))
-                    return
+            there, made, mark = ("docker", "exec", name_of(live.run)), [*rules(live)], new_mark()
+
+            def succeeds(command: str) -> bool:
+                return run_on(there, command).returncode == 0
+
+            insert, delete = (script(made, how, mark) for how in ("--insert", "--delete"))
+            if not comes_about(lambda: succeeds(f"{RUNS} && {insert}"), ended):
+                return
+            placed.at = time.time()
+            if late is not None and comes_about(lambda: succeeds(SAYS_200), ended) and not ended.wait(late):
+                assert succeeds(delete), "the node that joined is not repaired"
 
         with in_background(work):
             yield placed
@@ -48,10 +64,8 @@ def at_the_joined_node(rules: Callable[[Live], list[Rule]], seconds: float | Non
     return apply
 
 
-def drops_node_ports(live: Live) -> list[Rule]:
-    port = live.service(service_name(CLUSTER_PORT))["spec"]["ports"][0]["nodePort"]
-    words = ("--protocol", "tcp", "--dport", str(port), *DROP)
-    return [Rule(family, "PREROUTING", words, (), "mangle") for family in Family]
+def drops_node_ports(live: Live) -> Iterator[Rule]:
+    return node_port_dropped(live.service(service_name(CLUSTER_PORT))["spec"]["ports"][0])
 
 
 def says_200(live: Live) -> list[Rule]:
@@ -97,7 +111,7 @@ BREAKS = (
         Group.HARMLESS,
         "a node that joins serves nodePorts some seconds after it says 200 at port 10256, and sooner than after 30 s",
         run_of(Phase.JOINED),
-        at_the_joined_node(drops_node_ports, 25.0),
+        at_the_joined_node(drops_node_ports, LATE),
         no_check,
         may=by_chance,
         at_once=False,

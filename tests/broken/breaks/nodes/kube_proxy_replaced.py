@@ -4,12 +4,11 @@ Rules of the earlier mode that stay beside those of the new one; rules that are 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.disruption import Disruption
-from esipp.checks.model import Family
 from esipp.disruption import daemon_sets
 from esipp.scenarios.continuity.objects import service_name
 from suites.known_differences.kube_proxy import CHAINS_GONE
@@ -21,26 +20,25 @@ from tests.broken.breaks.nodes.returned import (
     THROUGH_NODE,
     at_rest_too,
     resetting_at_node,
-    rewritten_once_restarted,
+    rewritten_once,
     without,
     wrong_once,
 )
-from tests.broken.during import of_phase, restarted, run_of, while_so
-from tests.broken.matching import DROP, came_by
+from tests.broken.during import of_phase, restart_of, run_of, while_so
+from tests.broken.lost import connections_ended
+from tests.broken.matching import DROP
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 
-@contextmanager
-def in_the_way(nodes: Nodes) -> Iterator[Placed]:
+def in_the_way(nodes: Nodes) -> AbstractContextManager[Placed]:
     """A node without endpoints drops new connections to a nodePort for as long as kube-proxy is changed."""
     name = service_name(THROUGH_NODE)
 
-    def rules(live: Live) -> list[Rule]:
+    def rules(live: Live) -> Iterator[Rule]:
         (port,) = live.service(name)["spec"]["ports"]
-        words = (*came_by(port, port["nodePort"]), "--ctdir", "ORIGINAL", "--ctstate", "NEW", *DROP)
-        return [Rule(family, "FORWARD", words, (nodes.bare,), "filter") for family in Family]
+        return connections_ended(port, (nodes.bare,), {"NEW": DROP})
 
-    yield from while_so(nodes, name, lambda: bool(daemon_sets.left_behind(nodes.cluster)), rules)
+    return while_so(nodes, (name,), lambda: bool(daemon_sets.left_behind(nodes.cluster)), rules)
 
 
 def may_translate_nothing(check: Check) -> bool:
@@ -55,7 +53,7 @@ BREAKS = (
         "the endpoint node masquerades what comes to a Local nodePort from the first kube-proxy in another mode on, as "
         "by rules of the earlier mode that stay",
         run_of(Phase.PROXY_MODE),
-        rewritten_once_restarted(Disruption.KUBE_PROXY, AT_NODE),
+        rewritten_once(restart_of(Disruption.KUBE_PROXY), AT_NODE),
         lambda check: of_phase(check, Phase.PROXY_MODE, AT_NODE, What.SOURCE),
         names=REWRITES,
         may=lambda check: at_rest_too(AT_NODE)(check) or may_translate_nothing(check),
@@ -67,7 +65,7 @@ BREAKS = (
         "a node without endpoints resets open TCP connections at a nodePort for five seconds from the first kube-proxy "
         "in another mode on; it goes on to answer the established UDP flow there, unlike one that translates nothing",
         run_of(Phase.PROXY_MODE),
-        wrong_once(lambda nodes: restarted(nodes, Disruption.KUBE_PROXY), THROUGH_NODE, resetting_at_node),
+        wrong_once(restart_of(Disruption.KUBE_PROXY), THROUGH_NODE, resetting_at_node),
         lambda check: of_phase(check, Phase.PROXY_MODE, THROUGH_NODE, What.LASTING),
         names="flushes connection tracking",
         may=lambda check: by_chance(check) or may_translate_nothing(check),
@@ -90,7 +88,7 @@ BREAKS = (
         "a node drops new connections to a nodePort, and resets open ones, for five seconds from the first kube-proxy "
         "of another version on",
         run_of(Phase.PROXY_UPGRADED),
-        wrong_once(lambda nodes: restarted(nodes, Disruption.KUBE_PROXY), THROUGH_NODE, without),
+        wrong_once(restart_of(Disruption.KUBE_PROXY), THROUGH_NODE, without),
         lambda check: of_phase(
             check, Phase.PROXY_UPGRADED, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
         ),
@@ -103,7 +101,7 @@ BREAKS = (
         Group.NODES,
         "the endpoint node masquerades what comes to a Local nodePort from the first kube-proxy of another version on",
         run_of(Phase.PROXY_UPGRADED),
-        rewritten_once_restarted(Disruption.KUBE_PROXY, AT_NODE),
+        rewritten_once(restart_of(Disruption.KUBE_PROXY), AT_NODE),
         lambda check: of_phase(check, Phase.PROXY_UPGRADED, AT_NODE, What.SOURCE),
         names=REWRITES,
         may=at_rest_too(AT_NODE),

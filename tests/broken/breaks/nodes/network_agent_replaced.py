@@ -4,8 +4,7 @@ Rules of netfilter do not affect Services there: a NetworkPolicy does what an ag
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from threading import Event
 
 from esipp.base.json import Json
@@ -16,13 +15,13 @@ from esipp.disruption import daemon_sets
 from esipp.scenarios.changing_pods import MOVES_LABEL
 from esipp.scenarios.continuity.objects import DEPLOYMENT, service_name
 from esipp.testbed.network_policies import collection_of, manifest
-from tests.broken.breakage import CILIUM, Break, Group
+from tests.broken.breakage import CILIUM, Apply, Break, Group
 from tests.broken.breaks.changes.network_policies import NOBODY
 from tests.broken.breaks.delivery.streams import by_chance
 from tests.broken.breaks.nodes.returned import AT_NODE, THROUGH_NODE
-from tests.broken.during import LOOKS, of_phase, restarted, run_of
-from tests.broken.nodes import Nodes, Placed
-from tests.broken.policy_changes import in_background, set_up_run
+from tests.broken.during import of_phase, restarted, run_of, run_once
+from tests.broken.nodes import Live, Nodes, Placed
+from tests.broken.policy_changes import LOOKS
 
 PHASE = Phase.NETWORK_AGENT_UPGRADED
 RUN = run_of(PHASE)
@@ -31,35 +30,26 @@ GONE = 60.0
 new connections are lost there is chance."""
 
 
-def policy_meanwhile(*rules: Json) -> Callable[[Nodes], AbstractContextManager[Placed]]:
+def policy_meanwhile(*rules: Json) -> Apply:
     """A NetworkPolicy for the event's pods, with these ingress rules, from the first other agent on."""
+    spec = {
+        "podSelector": {"matchLabels": {MOVES_LABEL: DEPLOYMENT}},
+        "policyTypes": ["Ingress"],
+        "ingress": list(rules),
+    }
 
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        placed, is_so = Placed(), restarted(nodes, Disruption.NETWORK_AGENT_UPGRADED)
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def meanwhile(live: Live, ended: Event) -> None:
+            there = collection_of(live.namespace)
+            nodes.cluster.create(there, manifest("broken", live.run, spec))
+            until = time.monotonic() + GONE
+            while daemon_sets.left_behind(nodes.cluster) and time.monotonic() < until and not ended.wait(LOOKS):
+                pass
+            if not ended.is_set():  # else it goes with the run's namespace
+                nodes.cluster.delete(f"{there}/broken")
 
-        def work(ended: Event) -> None:
-            live = set_up_run(nodes, {service_name(AT_NODE)}, ended)
-            while live is not None and not ended.wait(LOOKS):
-                if not is_so():
-                    continue
-                spec = {
-                    "podSelector": {"matchLabels": {MOVES_LABEL: DEPLOYMENT}},
-                    "policyTypes": ["Ingress"],
-                    "ingress": list(rules),
-                }
-                there = collection_of(live.namespace)
-                nodes.cluster.create(there, manifest("broken", live.run, spec))
-                placed.at = time.time()
-                until = time.monotonic() + GONE
-                while daemon_sets.left_behind(nodes.cluster) and time.monotonic() < until and not ended.wait(LOOKS):
-                    pass
-                if not ended.is_set():  # else it goes with the run's namespace
-                    nodes.cluster.delete(f"{there}/broken")
-                return
-
-        with in_background(work):
-            yield placed
+        is_so = restarted(nodes, Disruption.NETWORK_AGENT_UPGRADED)
+        return run_once(nodes, (service_name(AT_NODE),), is_so, meanwhile)
 
     return apply
 

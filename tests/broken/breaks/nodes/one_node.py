@@ -16,6 +16,7 @@ from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.breaks.delivery.connections import doubled, first, first_flows_rewritten, moved_ports
 from tests.broken.forwarding import external_addresses, handed_on, internal_addresses, second_addresses
 from tests.broken.health_proxies import health_ports, lying
+from tests.broken.lost import node_port_dropped
 from tests.broken.masquerading import pod_addresses
 from tests.broken.matching import AT_THE_NODE, DROP, MASQUERADE, came_by, hands_to, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
@@ -31,7 +32,7 @@ Addresses = Callable[[Nodes, str], Mapping[Family, str]]
 
 
 def _live(make: Making) -> Callable[[Nodes], AbstractContextManager[Placed]]:
-    return lambda nodes: nodes.live(lambda live: list(make(nodes, live)))
+    return lambda nodes: nodes.live(lambda live: make(nodes, live))
 
 
 def _about(
@@ -86,9 +87,7 @@ def node_ports_dropped(where: Callable[[Nodes], tuple[str, ...]], families: tupl
 
     def rules(nodes: Nodes, live: Live) -> Iterator[Rule]:
         for port in _ports(live, *SERVICES):
-            for family in families:
-                words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *DROP)
-                yield Rule(family, "PREROUTING", words, where(nodes), "mangle")
+            yield from node_port_dropped(port, where(nodes), families)
 
     return rules
 

@@ -1,8 +1,7 @@
 """What goes wrong once a node, an agent or an API server was away, or while it is."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from threading import Event
 
 from esipp.base.json import Json
@@ -11,29 +10,37 @@ from esipp.checks.continuity import NODEPORT, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Protocol, Role, TrafficPolicy
 from esipp.cluster.client import ApiError, UnreachableError
-from esipp.disruption.agents import agent_pods, api_servers, starts_of
+from esipp.disruption.agents import api_servers, starts_of
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.subject import At, Claim, service_of
 from suites.streams import UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
-from tests.broken.breakage import Break, Group, RunOptions
+from tests.broken.breakage import Apply, Break, Group, RunOptions
 from tests.broken.breaks.delivery.streams import at_the_node_port, by_chance, stream_of
 from tests.broken.during import (
-    LOOKS,
-    in_effect,
+    Happens,
+    When,
+    at_bare_node,
+    at_control_plane,
+    at_controller,
+    at_endpoint_node,
+    effect_of,
+    end_of,
+    for_seconds_once,
     of_change,
     of_phase,
     once_so,
-    over,
+    restart_of,
     restarted,
     run_of,
     run_of_change,
+    run_once,
     while_so,
 )
 from tests.broken.forwarding import handed_on
+from tests.broken.lost import RESET, connections_ended, nobody_takes
 from tests.broken.matching import DROP, MASQUERADE, came_by, vips
-from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
-from tests.broken.policy_changes import for_a_moment, in_background, in_own_rules, set_up_run
+from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.shells import shell
 
 AT_NODE, AT_OWN_VIP = Way(NODEPORT, TrafficPolicy.LOCAL), Way(Balancer.DEFAULT.value, TrafficPolicy.LOCAL)
@@ -41,10 +48,8 @@ AT_CLUSTER_VIP = Way(Balancer.DEFAULT.value, TrafficPolicy.CLUSTER)
 THROUGH_NODE = Way(NODEPORT, TrafficPolicy.CLUSTER)
 EMPTY = 5.0
 """Seconds without Services: a connection is lost if its first SYN and two more are."""
-RESET = ("--jump", "REJECT", "--reject-with", "tcp-reset")
 DELETED, DELETED_VIP, LEFT = "node-deleted", "node-deleted-vip", "node-left"
 SLOW, CONTROLLER = "api-slow", "controller-stopped"
-Apply = Callable[[Nodes], AbstractContextManager[Placed]]
 
 TIMES = 8
 """How often nodes forget: each time, a flow goes on to another pod with a chance of a half."""
@@ -77,37 +82,16 @@ def rewriting(nodes: Nodes, live: Live, way: Way) -> list[Rule]:
     ]
 
 
-def rewritten_once_restarted(what: Disruption, way: Way) -> Apply:
-    """The source is rewritten from the restart of an agent on."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        yield from once_so(nodes, service_name(way), restarted(nodes, what), lambda live: rewriting(nodes, live, way))
-
-    return apply
+def rewritten_once(happens: Happens, way: Way) -> Apply:
+    """The source is rewritten from when something happens on."""
+    return lambda nodes: once_so(nodes, (service_name(way),), happens(nodes), lambda live: rewriting(nodes, live, way))
 
 
-def wrong_once(
-    happened: Callable[[Nodes], Callable[[], bool]], way: Way, made: Callable[[Nodes, Json], Iterator[Rule]]
-) -> Apply:
-    """Rules are in effect for some seconds once something happened; ``made`` makes them for a way's Service."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        placed, mark, is_so = Placed(), new_mark(), happened(nodes)
-
-        def work(ended: Event) -> None:
-            live = set_up_run(nodes, {service_name(way)}, ended)
-            while live is not None and not ended.wait(LOOKS):
-                if is_so():
-                    placed.at = time.time()
-                    for_a_moment([*made(nodes, live.service(service_name(way)))], EMPTY, mark)
-                    return
-
-        with in_own_rules(nodes, mark, work):
-            yield placed
-
-    return apply
+def wrong_once(happens: Happens, way: Way, made: Callable[[Nodes, Json], Iterator[Rule]]) -> Apply:
+    """Rules are in effect for some seconds once something happens; ``made`` makes them for a way's Service."""
+    return lambda nodes: for_seconds_once(
+        nodes, service_name(way), happens(nodes), lambda service: made(nodes, service), EMPTY
+    )
 
 
 def api_server_restarted(nodes: Nodes) -> Callable[[], bool]:
@@ -137,57 +121,26 @@ def resetting(nodes: Nodes, service: Json) -> Iterator[Rule]:
 def resetting_at_node(nodes: Nodes, service: Json) -> Iterator[Rule]:
     """The node without endpoints resets the TCP connections at a nodePort, and answers datagrams there."""
     (port,) = service["spec"]["ports"]
-    yield from _ended(port, nodes.bare, {"ESTABLISHED": RESET})
+    return connections_ended(port, (nodes.bare,), {"ESTABLISHED": RESET})
 
 
 def without(nodes: Nodes, service: Json) -> Iterator[Rule]:
     """The node without endpoints has no Service at its nodePort."""
     (port,) = service["spec"]["ports"]
-    yield from _ended(port, nodes.bare, {"NEW": DROP, "ESTABLISHED": RESET})
+    return connections_ended(port, (nodes.bare,), {"NEW": DROP, "ESTABLISHED": RESET})
 
 
-def _ended(port: Json, node: str, words: Mapping[str, tuple[str, ...]]) -> Iterator[Rule]:
-    """A node drops or resets connections to a nodePort, by their state."""
-    for family in Family:
-        for state, end in words.items():
-            own = (*came_by(port, port["nodePort"]), "--ctdir", "ORIGINAL", "--ctstate", state)
-            yield Rule(family, "FORWARD", (*own, *end), (node,), "filter")
-
-
-def back_after(what: Disruption, role: Role) -> Callable[[Nodes], Callable[[], bool]]:
-    """Whether a node was disturbed, and no longer is."""
-    return lambda nodes: over(lambda: in_effect(nodes.roles[role], what))
-
-
-def rewritten_after_the_return(what: Disruption, role: Role) -> Apply:
-    """The endpoint node rewrites the source at a nodePort from when a node is back."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        is_back = back_after(what, role)(nodes)
-        yield from once_so(nodes, service_name(AT_NODE), is_back, lambda live: rewriting(nodes, live, AT_NODE))
-
-    return apply
-
-
-@contextmanager
-def forgotten_once_restarted(nodes: Nodes) -> Iterator[Placed]:
+def forgotten_once_restarted(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Nodes forget all UDP flows to a nodePort, again and again, from the restart of a kube-proxy on."""
-    placed, is_so, name = Placed(), restarted(nodes, Disruption.KUBE_PROXY), service_name(THROUGH_NODE, Protocol.UDP)
+    name = service_name(THROUGH_NODE, Protocol.UDP)
 
-    def work(ended: Event) -> None:
-        live = set_up_run(nodes, {name}, ended)
-        while live is not None and not ended.wait(LOOKS):
-            if is_so():
-                port = live.service(name)["spec"]["ports"][0]["nodePort"]
-                placed.at = time.time()
-                for _ in range(TIMES):
-                    for node in nodes.containers:
-                        shell(node).run(CONNTRACK.format(port=port))
-                return
+    def forget(live: Live, _: Event) -> None:
+        port = live.service(name)["spec"]["ports"][0]["nodePort"]
+        for _ in range(TIMES):
+            for node in nodes.containers:
+                shell(node).run(CONNTRACK.format(port=port))
 
-    with in_background(work):
-        yield placed
+    return run_once(nodes, (name,), restarted(nodes, Disruption.KUBE_PROXY), forget)
 
 
 def keeps_its_endpoint(event: str, role: Role) -> Apply:
@@ -198,73 +151,19 @@ def keeps_its_endpoint(event: str, role: Role) -> Apply:
             for port, address, _, target in live.targets(live.service(service_of(event))):
                 yield from handed_on(port, address, target, True, (nodes.roles[role],))
 
-        return nodes.live(lambda live: list(made(live)))
+        return nodes.live(made)
 
     return apply
 
 
-def without_its_vips(event: str) -> Callable[[Live], list[Rule]]:
-    """No node takes the VIPs of an event's Service, as if nobody had them."""
-
-    def rules(live: Live) -> list[Rule]:
-        addresses = vips(live.service(service_of(event)))
-        return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
-
-    return rules
-
-
-Where = Callable[[Nodes], str]
-"""The node where something is in effect."""
-
-
-def at_bare_node(nodes: Nodes) -> str:
-    return nodes.bare
-
-
-def at_endpoint_node(nodes: Nodes) -> str:
-    return nodes.roles[Role.ENDPOINT_NODE]
-
-
-def at_control_plane(nodes: Nodes) -> str:
-    return str(api_servers(nodes.cluster)[0]["spec"]["nodeName"])
-
-
-def at_controller(nodes: Nodes) -> str:
-    (pod,) = agent_pods(nodes.cluster, Disruption.CONTROLLER_STOPPED)
-    return str(pod["spec"]["nodeName"])
-
-
-def given_up_while(event: str, what: Disruption, where: Where) -> Apply:
-    """The VIP is gone while something is in effect."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        node = where(nodes)
-        yield from while_so(nodes, service_of(event), lambda: in_effect(node, what), without_its_vips(event))
-
-    return apply
-
-
-def given_up_from(event: str, what: Disruption, where: Where) -> Apply:
-    """The VIP is gone for good from when something is in effect."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        node = where(nodes)
-        yield from once_so(nodes, service_of(event), lambda: in_effect(node, what), without_its_vips(event))
-
-    return apply
-
-
-def given_up_after(event: str, what: Disruption, where: Where) -> Apply:
-    """The VIP is gone for good once something was in effect."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        node = where(nodes)
-        yield from once_so(nodes, service_of(event), over(lambda: in_effect(node, what)), without_its_vips(event))
-
-    return apply
+def given_up(when: When, happens: Happens, *services: str) -> Apply:
+    """No node takes the VIPs of Services, ``when`` something happens: while it is so, or from then on."""
+    return lambda nodes: when(
+        nodes,
+        services,
+        happens(nodes),
+        lambda live: nobody_takes(vip for name in services for vip in vips(live.service(name))),
+    )
 
 
 def at_rest_too(way: Way) -> Callable[[Check], bool]:
@@ -281,7 +180,7 @@ BREAKS = (
         Group.NODES,
         "the endpoint node masquerades what comes to a Local nodePort from its return to the network on",
         run_of(Phase.CUT_OFF),
-        rewritten_after_the_return(Disruption.CUT_OFF, Role.ENDPOINT_NODE),
+        rewritten_once(end_of(Disruption.CUT_OFF, at_endpoint_node), AT_NODE),
         lambda check: of_phase(check, Phase.CUT_OFF, AT_NODE, What.SOURCE),
         names=REWRITES,
         may=at_rest_too(AT_NODE),
@@ -292,7 +191,7 @@ BREAKS = (
         Group.NODES,
         "the endpoint node masquerades what comes to a Local nodePort from when a node without endpoints joins again",
         run_of(Phase.IDLE_LEFT),
-        rewritten_after_the_return(Disruption.NODE_LEFT, Role.BARE_NODE),
+        rewritten_once(end_of(Disruption.NODE_LEFT, at_bare_node), AT_NODE),
         lambda check: of_phase(check, Phase.IDLE_LEFT, AT_NODE, What.SOURCE),
         names=REWRITES,
         may=at_rest_too(AT_NODE),
@@ -337,7 +236,7 @@ BREAKS = (
         Group.NODES,
         "no node takes the VIP of a Local Service while the Node object of a node without endpoints is deleted",
         run_of_change(DELETED_VIP),
-        given_up_while(DELETED_VIP, Disruption.NODE_DELETED, at_bare_node),
+        given_up(while_so, effect_of(Disruption.NODE_DELETED, at_bare_node), service_of(DELETED_VIP)),
         lambda check: of_change(check, DELETED_VIP, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,
@@ -347,7 +246,7 @@ BREAKS = (
         Group.NODES,
         "no node takes a Service's VIP any longer once the API server has taken seconds for its answers",
         run_of_change(SLOW),
-        given_up_from(SLOW, Disruption.API_SLOW, at_control_plane),
+        given_up(once_so, effect_of(Disruption.API_SLOW, at_control_plane), service_of(SLOW)),
         lambda check: of_change(check, SLOW, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,
@@ -357,7 +256,7 @@ BREAKS = (
         Group.NODES,
         "no node takes a Service's VIP any longer once the load balancer's controller has started again",
         run_of_change(CONTROLLER),
-        given_up_after(CONTROLLER, Disruption.CONTROLLER_STOPPED, at_controller),
+        given_up(once_so, end_of(Disruption.CONTROLLER_STOPPED, at_controller), service_of(CONTROLLER)),
         lambda check: of_change(check, CONTROLLER, At.VIP, Claim.SERVED, Claim.NO_LOSS),
         names=GIVES_UP,
         at_once=False,
@@ -368,7 +267,7 @@ BREAKS = (
         "a node drops new connections to a nodePort, and resets open ones, for five seconds from the restart of the "
         "network add-on's agent on another node on",
         run_of(Phase.NETWORK_AGENT),
-        wrong_once(lambda nodes: restarted(nodes, Disruption.NETWORK_AGENT), THROUGH_NODE, without),
+        wrong_once(restart_of(Disruption.NETWORK_AGENT), THROUGH_NODE, without),
         lambda check: of_phase(
             check, Phase.NETWORK_AGENT, THROUGH_NODE, What.NO_LOSS, What.NO_DELAY, What.LASTING
         ),
@@ -396,7 +295,7 @@ BREAKS = (
         "nodes reset open connections through the VIP of a Cluster Service for five seconds from the restart of a "
         "speaker on",
         run_of(Phase.SPEAKER),
-        wrong_once(lambda nodes: restarted(nodes, Disruption.SPEAKER), AT_CLUSTER_VIP, resetting),
+        wrong_once(restart_of(Disruption.SPEAKER), AT_CLUSTER_VIP, resetting),
         lambda check: of_phase(check, Phase.SPEAKER, AT_CLUSTER_VIP, What.LASTING),
         names="flushes connection tracking",
         may=by_chance,
@@ -411,7 +310,7 @@ BREAKS = (
             ("continuity",), tuple(f"continuity.{each.value}." for each in (Phase.EXCLUDE, Phase.SPEAKER, Phase.QUIET)),
             disruptive=True,
         ),
-        wrong_once(lambda nodes: restarted(nodes, Disruption.SPEAKER), AT_CLUSTER_VIP, resetting),
+        wrong_once(restart_of(Disruption.SPEAKER), AT_CLUSTER_VIP, resetting),
         lambda check: of_phase(check, Phase.SPEAKER, AT_CLUSTER_VIP, What.LASTING),
         names="flushes connection tracking",
         may=by_chance,
@@ -441,7 +340,7 @@ BREAKS = (
         "nodes reset open connections through the VIP of a Cluster Service for five seconds from the return of the "
         "endpoint node to the network on",
         run_of(Phase.CUT_OFF),
-        wrong_once(back_after(Disruption.CUT_OFF, Role.ENDPOINT_NODE), AT_CLUSTER_VIP, resetting),
+        wrong_once(end_of(Disruption.CUT_OFF, at_endpoint_node), AT_CLUSTER_VIP, resetting),
         lambda check: of_phase(check, Phase.CUT_OFF, AT_CLUSTER_VIP, What.LASTING),
         names="flushes connection tracking",
         may=by_chance,
@@ -453,7 +352,7 @@ BREAKS = (
             Group.NODES,
             f"nodes masquerade what comes {where} of a Local Service from the restart of {noun} on",
             run_of(phase),
-            rewritten_once_restarted(what, way),
+            rewritten_once(restart_of(what), way),
             lambda check, phase=phase, way=way: of_phase(check, phase, way, What.SOURCE),
             names=REWRITES,
             may=at_rest_too(way),

@@ -1,40 +1,42 @@
 """Nodes that are cordoned, tainted, cut off or full, and what breaks although it need not."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 from esipp.checks.check import is_about
 from esipp.checks.continuity import NODEPORT, Continuity, Phase, Way, What
 from esipp.checks.disruption import Disruption
 from esipp.checks.model import Balancer, Family, Role, TrafficPolicy
 from esipp.disruption.marks import Mark
-from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import service_name
 from esipp.scenarios.service_change.subject import At, Claim, Health, service_of
-from tests.broken.breakage import Break, Group
+from tests.broken.breakage import Apply, Break, Group
 from tests.broken.breaks.delivery.streams import by_chance
-from tests.broken.during import in_effect, marked, of_change, of_phase, run_of, run_of_change, so_for, while_so
+from tests.broken.breaks.nodes.returned import given_up
+from tests.broken.during import (
+    at_bare_node,
+    at_endpoint_node,
+    effect_of,
+    marked,
+    of_change,
+    of_phase,
+    run_of,
+    run_of_change,
+    so_for,
+    while_so,
+)
 from tests.broken.forwarding import as_other_proxy
-from tests.broken.matching import AT_THE_NODE, DROP, vips
+from tests.broken.lost import node_port_dropped
+from tests.broken.matching import DROP, to_port
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 OWN_VIPS = tuple(Way(Balancer.DEFAULT.value, policy) for policy in TrafficPolicy)
 UNWANTED, CORDONED = "unwanted-node", "cordoned"
-Apply = Callable[[Nodes], AbstractContextManager[Placed]]
 
 
 def withdrawn_while_cordoned(event: str, after: float = 0.0) -> Apply:
     """No node takes the VIP while one is cordoned, from some seconds on, as if it was withdrawn."""
-
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        def rules(live: Live) -> list[Rule]:
-            given = vips(live.service(service_of(event)))
-            return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in given]
-
-        yield from while_so(nodes, service_of(event), so_for(after, lambda: marked(nodes, Mark.CORDONED)), rules)
-
-    return apply
+    return given_up(while_so, lambda nodes: so_for(after, lambda: marked(nodes, Mark.CORDONED)), service_of(event))
 
 
 def says_that_it_stays(nodes: Nodes) -> AbstractContextManager[Placed]:
@@ -44,45 +46,27 @@ def says_that_it_stays(nodes: Nodes) -> AbstractContextManager[Placed]:
 
 def lost_elsewhere(what: Disruption) -> Apply:
     """The endpoint node takes nothing at a nodePort while another node is disturbed."""
-    way = Way(NODEPORT, TrafficPolicy.LOCAL)
+    name = service_name(Way(NODEPORT, TrafficPolicy.LOCAL))
 
-    @contextmanager
-    def apply(nodes: Nodes) -> Iterator[Placed]:
-        there = (nodes.roles[Role.ENDPOINT_NODE],)
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        def rules(live: Live) -> Iterator[Rule]:
+            return node_port_dropped(live.service(name)["spec"]["ports"][0], (nodes.roles[Role.ENDPOINT_NODE],))
 
-        def rules(live: Live) -> list[Rule]:
-            port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
-            words = ("--protocol", "tcp", "--dport", str(port), *AT_THE_NODE, *DROP)
-            return [Rule(family, "PREROUTING", words, there, "mangle") for family in Family]
-
-        yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, what), rules)
+        return while_so(nodes, (name,), effect_of(what, at_bare_node)(nodes), rules)
 
     return apply
 
 
-@contextmanager
-def stays_at_the_lost_node(nodes: Nodes) -> Iterator[Placed]:
-    """No other node takes the VIPs of a node that is cut off."""
-
-    def rules(live: Live) -> list[Rule]:
-        addresses = [vip for way in OWN_VIPS for vip in vips(live.service(service_name(way)))]
-        return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
-
-    endpoint = nodes.roles[Role.ENDPOINT_NODE]
-    yield from while_so(nodes, service_name(OWN_VIPS[0]), lambda: in_effect(endpoint, Disruption.CUT_OFF), rules)
-
-
-@contextmanager
-def known_flows_reset(nodes: Nodes) -> Iterator[Placed]:
+def known_flows_reset(nodes: Nodes) -> AbstractContextManager[Placed]:
     """The node without endpoints resets what it knows while it takes no new flows."""
-    way = Way(NODEPORT, TrafficPolicy.CLUSTER)
+    name = service_name(Way(NODEPORT, TrafficPolicy.CLUSTER))
 
     def rules(live: Live) -> list[Rule]:
-        port = live.service(service_name(way))["spec"]["ports"][0]["nodePort"]
-        old = ("--protocol", "tcp", "--dport", str(port), "--match", "conntrack", "--ctstate", "ESTABLISHED")
+        port = live.service(name)["spec"]["ports"][0]
+        old = (*to_port(port, port["nodePort"]), "--match", "conntrack", "--ctstate", "ESTABLISHED")
         return [Rule(family, "PREROUTING", (*old, *DROP), (nodes.bare,), "mangle") for family in Family]
 
-    yield from while_so(nodes, service_name(way), lambda: in_effect(nodes.bare, Disruption.CONNTRACK_FULL), rules)
+    return while_so(nodes, (name,), effect_of(Disruption.CONNTRACK_FULL, at_bare_node)(nodes), rules)
 
 
 BREAKS = (
@@ -146,7 +130,7 @@ BREAKS = (
         Group.NODES,
         "no other node takes the VIPs of the cluster's own load balancer while the endpoint node is cut off",
         run_of(Phase.CUT_OFF),
-        stays_at_the_lost_node,
+        given_up(while_so, effect_of(Disruption.CUT_OFF, at_endpoint_node), *map(service_name, OWN_VIPS)),
         lambda check: (
             is_about(check, Continuity) and (check.subject.phase, check.subject.what) == (Phase.CUT_OFF, What.FAIL_OVER)
         ),

@@ -5,10 +5,8 @@ while the network is away (kube-vip/kube-vip#996).
 """
 
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from threading import Event
+from contextlib import AbstractContextManager, contextmanager
 
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.check import Check, is_about
@@ -21,10 +19,9 @@ from esipp.scenarios.every_node.evidence import vip_service
 from esipp.scenarios.every_node.subject import EveryNode, Requires
 from tests.broken.breakage import Break, Group, RunOptions, no_check
 from tests.broken.breaks.delivery.streams import by_chance
-from tests.broken.during import LOOKS, in_effect, over, run_of
+from tests.broken.during import at_endpoint_node, end_of, entered_once_so, run_of
 from tests.broken.matching import vips
 from tests.broken.nodes import LONGEST, Live, Nodes, Placed
-from tests.broken.policy_changes import in_background, set_up_run
 
 OWN_VIPS = tuple(Way(Balancer.DEFAULT.value, policy) for policy in TrafficPolicy)
 AT_REST = RunOptions(("nodes",), (".one-node", ".every-endpoint"))
@@ -94,22 +91,11 @@ def from_set_up_on(
     return lambda nodes: nodes.once_arranged(lambda live: on_interfaces(nodes, having(nodes, live, services)))
 
 
-@contextmanager
-def once_back(nodes: Nodes) -> Iterator[Placed]:
+def once_back(nodes: Nodes) -> AbstractContextManager[Placed]:
     """Two nodes have the VIPs from when the endpoint node is back on."""
-    placed, stack, names = Placed(), ExitStack(), {service_name(way) for way in OWN_VIPS}
-    is_back = over(lambda: in_effect(nodes.roles[Role.ENDPOINT_NODE], Disruption.CUT_OFF))
-
-    def work(ended: Event) -> None:
-        live = set_up_run(nodes, names, ended)
-        while live is not None and not ended.wait(LOOKS):
-            if is_back():
-                stack.enter_context(on_interfaces(nodes, by_both(nodes, live, sorted(names))))
-                placed.at = time.time()
-                return
-
-    with stack, in_background(work):
-        yield placed
+    names = [service_name(way) for way in OWN_VIPS]
+    is_back = end_of(Disruption.CUT_OFF, at_endpoint_node)(nodes)
+    return entered_once_so(nodes, names, is_back, lambda live: on_interfaces(nodes, by_both(nodes, live, names)))
 
 
 def one_node(check: Check, phase: Phase) -> bool:
