@@ -1,7 +1,8 @@
 """The runs of scenarios: which events each performs, and what runs at the same time. No cluster."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from esipp.base.interrupt import Stop
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Check
 from esipp.ledger.run import Run, Settings
+from esipp.scenarios.context import perform
 from esipp.scenarios.health import run as health
 from esipp.scenarios.interoperability import dns, isolation, scale
 from esipp.scenarios.interoperability import run as interoperability
@@ -85,3 +87,20 @@ def test_many_services_are_made_beside_others_and_probed_alone(
     interoperability.observe(context("neighbours", "names", "many"))
     assert len(events) == 4
     assert events[-1] == "many Services: many"
+
+
+def test_events_that_share_a_disruption_happen_at_once_and_the_caller_disrupts() -> None:
+    run, led = context().run, list[tuple[str, int]]()
+    both = threading.Barrier(2, timeout=10)
+    shared = dict.fromkeys(("proxy-stopped", "proxy-stopped-deleted"), both.wait)
+
+    def lead(going: Sequence[Future[Any]]) -> None:
+        led.append((threading.current_thread().name, len(going)))
+
+    perform(run, "changes", {**shared, "node-left": lambda: None, "moved": lambda: None}, Stop(), lead)
+    assert led == [(threading.main_thread().name, 2), (threading.main_thread().name, 1)]
+    assert [events[0], sorted(events[1:3]), events[3]] == [
+        "changes: moved",
+        ["changes: proxy-stopped", "changes: proxy-stopped-deleted"],
+        "changes: node-left",
+    ]
