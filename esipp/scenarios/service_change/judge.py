@@ -102,8 +102,9 @@ a hundred thousand."""
 FEWEST = 7
 """Answers by the same one of five pods, each drawn anew, that are no chance: one of 15,000."""
 
-MOSTLY = 0.95
-"""The share of the planned silence for which a connection must have been idle."""
+MOSTLY = 0.9
+"""The share of the planned silence for which a connection must have been idle. A first SYN that comes before nodes know
+the Service is sent again, and answered 3 s later: 57 s of 60 were left (kind-iptables, 2026-11-28)."""
 
 ONE_IDLE, ONE_SOCKET = "one connection of one client", "one socket of one client"
 
