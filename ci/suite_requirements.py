@@ -33,7 +33,7 @@ def needed(project: Mapping[str, list[str]]) -> set[str]:
 def chosen(names: set[str], pinned: str) -> str:
     """The blocks of a pinned list, one a package with its hashes, that these names mean."""
     blocks = re.split(r"^(?=[a-zA-Z0-9])", pinned, flags=re.MULTILINE)
-    return "".join(block for block in blocks if canonicalize_name(re.split(r"[=#\[]", block)[0].strip()) in names)
+    return "".join(block for block in blocks if canonicalize_name(re.split("[=#]", block)[0].strip()) in names)
 
 
 def render() -> str:
