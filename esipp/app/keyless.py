@@ -15,6 +15,7 @@ from sigstore.models import Bundle, ClientTrustConfig, InvalidBundle
 from sigstore.sign import SigningContext
 from sigstore.verify import Verifier, policy
 
+from esipp.app.sign import PAYLOAD_TYPE
 from esipp.base.errors import PreflightError
 
 ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
@@ -74,7 +75,7 @@ def verified(text: str, file: Path, identity: str, issuer: str, *, offline: bool
     logging.getLogger("sigstore").setLevel(logging.ERROR)  # it warns of what --offline asks for
     try:
         bundle = Bundle.from_json(text)
-        _, payload = Verifier.production(offline=offline).verify_dsse(
+        kind, payload = Verifier.production(offline=offline).verify_dsse(
             bundle, policy.Identity(identity=identity, issuer=issuer)
         )
     except InvalidBundle as broken:
@@ -88,7 +89,7 @@ def verified(text: str, file: Path, identity: str, issuer: str, *, offline: bool
         ) from broken
     except errors.Error as broken:
         return b"", f"the signature does not hold: {broken}"
-    return payload, ""
+    return (payload, "") if kind == PAYLOAD_TYPE else (b"", f"its payload is {kind}")
 
 
 def _signer(certificate: x509.Certificate) -> str:

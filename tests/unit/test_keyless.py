@@ -183,11 +183,16 @@ def test_a_statement_whose_signature_holds_is_held_against_the_ledger(
     """The library's verification of the signature stands aside: nobody but Sigstore's servers makes one that holds."""
     as_a_job(monkeypatch)
     main(["sign", str(run), "--keyless"])
+    kind = sign.PAYLOAD_TYPE
     monkeypatch.setattr(
-        Verifier, "verify_dsse", lambda _self, bundle, _policy: ("", bundle._dsse_envelope._inner.payload)
+        Verifier, "verify_dsse", lambda _self, bundle, _policy: (kind, bundle._dsse_envelope._inner.payload)
     )
     assert main(["verify", str(run), "--offline", *WHO]) == ExitCode.CONFORMANT
     assert f"VERIFIED: signed by {IDENTITY}; the ledger yields the same statement" in capsys.readouterr().out
+    kind = "text/plain"
+    assert main(["verify", str(run), "--offline", *WHO]) == ExitCode.NOT_CONFORMANT
+    assert "its payload is text/plain" in capsys.readouterr().out
+    kind = sign.PAYLOAD_TYPE
     changed = run / "ledger.jsonl"
     changed.write_text(changed.read_text().replace('"samples":', '"samples": ', 1))
     assert main(["verify", str(run), "--offline", *WHO]) == ExitCode.NOT_CONFORMANT
