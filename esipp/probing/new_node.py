@@ -111,8 +111,8 @@ def copy_images(source: str, target: str, wanted: Collection[str]) -> list[str]:
         return []
     exporting = ["docker", "exec", source, *_CTR, "export", "-", *names]
     importing = ["docker", "exec", "--interactive", target, *_CTR, "import", "--all-platforms", "--no-unpack"]
-    # A file in between: 'docker exec' loses what nobody has read 2 s after its command has ended (case EventExit in
-    # https://github.com/moby/moby/blob/master/daemon/monitor.go: it waits for 2 s, then it closes the streams).
+    # By way of a file: 2 s after a command has ended, 'docker exec' drops its output that was not read by then (see
+    # EventExit in https://github.com/moby/moby/blob/master/daemon/monitor.go).
     with tempfile.TemporaryFile() as images:
         steps = (exporting, subprocess.DEVNULL, images), ([*importing, "--digests", "-"], images, subprocess.DEVNULL)
         for command, reads, writes in steps:

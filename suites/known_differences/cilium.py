@@ -358,8 +358,8 @@ TAKEN_FOR_ONE = KnownDifference(
     references=(CILIUM_NAMESAKES, CILIUM_NAMESAKES_FIX),
     before="cilium.version 1.19",
     nature=Nature.DEFECT,
-    evidence="The endpoint answered before the EndpointSlices of the other Service lost it. After that nobody "
-    "answered, although the EndpointSlices of this Service still had it.",
+    evidence="The endpoint answered until it left the EndpointSlices of the other Service. From then on it did not "
+    "answer, although the EndpointSlices of this Service still had it.",
     hides="Cilium may lose the endpoint at that time for another reason.",
 )
 LARGE_DROPPED = KnownDifference(

@@ -56,8 +56,8 @@ HEALTHY_TOO_EARLY = KnownDifference(
     references=(HEALTHY_AT_START, HEALTH_BEFORE_SYNC, KEP_3836),
     by_chance=True,
     nature=Nature.FINDING,
-    evidence="All requests were lost between the load balancer's change to more nodes and the first answer of a "
-    "nodePort at the node that joined. Probes of that node's health check had shown 200 before.",
+    evidence="All requests were lost after the load balancer had begun to use a node that it had not used before, and "
+    "before a nodePort of the node that joined answered for the first time. That node's health check had said 200.",
     hides="Requests lost at another node in these seconds. A node that joins and loses requests after its first answer "
     "at the nodePort fails, and so does one that does not serve within 30 s.",
 )

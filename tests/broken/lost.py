@@ -1,4 +1,4 @@
-"""Rules by which requests to a Service are lost: nobody takes them, or connections end."""
+"""Rules that lose requests to a Service: packets to its addresses are dropped, or connections end."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -12,7 +12,7 @@ RESET = ("--jump", "REJECT", "--reject-with", "tcp-reset")
 
 
 def nobody_takes(addresses: Iterable[str]) -> list[Rule]:
-    """No node takes what is sent to these addresses, as if nobody had them."""
+    """All nodes drop what is sent to these addresses."""
     return [Rule(family_of(each), "PREROUTING", ("--destination", each, *DROP), (), "mangle") for each in addresses]
 
 

@@ -463,28 +463,33 @@ def refused(each: Sample) -> Sample:
     return Sample(each.seq, each.started, each.started, "refused")
 
 
+MORE = ("a", "c", "joined")
+
+
 @pytest.mark.parametrize(
-    ("slug", "lost_at", "used_at", "facts", "status"),
+    ("slug", "lost_at", "used_at", "used", "facts", "status"),
     [
-        ("reference-ecmp.cluster", 1.8, 1.7, "kube-proxy", Status.KNOWN),
-        ("reference-ecmp.cluster", 1.8, 1.7, "cilium", Status.FAIL),
-        ("reference-ecmp.cluster", 1.0, 0.9, "kube-proxy", Status.FAIL),  # it had not said 200
-        ("reference-ecmp.cluster", 1.8, 4.0, "kube-proxy", Status.FAIL),  # nothing was sent there
-        ("reference-ecmp.cluster", 3.0, 1.7, "kube-proxy", Status.FAIL),  # it served
-        ("nodeport.cluster", 1.8, 1.7, "kube-proxy", Status.FAIL),
+        ("reference-ecmp.cluster", 1.8, 1.7, MORE, "kube-proxy", Status.KNOWN),
+        ("reference-ecmp.cluster", 1.8, 1.7, MORE, "cilium", Status.FAIL),
+        ("reference-ecmp.cluster", 1.0, 0.9, MORE, "kube-proxy", Status.FAIL),  # it had not said 200
+        ("reference-ecmp.cluster", 1.8, 4.0, MORE, "kube-proxy", Status.FAIL),  # nothing was sent there
+        ("reference-ecmp.cluster", 3.0, 1.7, MORE, "kube-proxy", Status.FAIL),  # it served
+        ("reference-ecmp.cluster", 1.8, 1.7, ("a",), "kube-proxy", Status.FAIL),  # it only left a node
+        ("nodeport.cluster", 1.8, 1.7, MORE, "kube-proxy", Status.FAIL),
     ],
 )
 def test_a_node_that_says_200_before_it_serves_is_a_finding(
-    slug: str, lost_at: float, used_at: float, facts: str, status: Status
+    slug: str, lost_at: float, used_at: float, used: tuple[str, ...], facts: str, status: Status
 ) -> None:
     """kube-proxy said 200 for 1.2 s (IPv4) and 2.6 s (IPv6) before nodePorts answered (kind-iptables, 2026-11-28)."""
     seen = changed(world(), slug, JOINED_AT + lost_at, refused)
-    seen = steered(seen, slug, JOINED_AT + used_at)
+    steers = [Steer(0.0, "", ("a", "c")), Steer(JOINED_AT + used_at, FAMILY.value, used)]
+    seen = replace(seen, steers={key(slug)[0]: steers})
     (check,) = (each for each in CHECKS if each.id == check_id(Phase.JOINED, slug, "no-loss"))
     said = judge_with(check, Judge(seen), FEATURES, {"service-proxy": facts})
     assert said.status is status
     assert ("said 200 for 0.5 s before its nodePort answered" in said.reason + said.observed) is (
-        slug.startswith("reference") and (lost_at, used_at) == (1.8, 1.7)
+        slug.startswith("reference") and (lost_at, used_at, used) == (1.8, 1.7, MORE)
     )
 
 

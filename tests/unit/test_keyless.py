@@ -180,7 +180,7 @@ def test_a_statement_whose_signature_holds_is_held_against_the_ledger(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The library's verification of the signature stands aside: nobody but Sigstore's servers makes one that holds."""
+    """The library's own verification is replaced: only Sigstore's servers can make a signature that it accepts."""
     as_a_job(monkeypatch)
     main(["sign", str(run), "--keyless"])
     kind = sign.PAYLOAD_TYPE

@@ -314,7 +314,8 @@ def _was_silent(stream: Stream | None, fine: str, since: float, until: float) ->
 def claimed_twice(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequence[Sample]) -> str:
     """That several nodes answered for the VIP around every lost request, right after a node came or went, as text.
 
-    Empty if they did not, if nobody asked, or if the load balancer has a bound.
+    Empty if one of the requests was lost at another time, if the client asked nobody who has the VIP, or if the load
+    balancer promises a bound.
     """
     event, window = check.subject.event, seen.window(check.subject.phase)
     if window is None or not event.frees_vip or not event.frees_for or seen.bound is not None:
@@ -335,9 +336,9 @@ def claimed_twice(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequen
 
 
 def served_late(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequence[Sample]) -> str:
-    """That the load balancer used the node that joined, which said 200 but did not serve yet, as text.
+    """That the load balancer had begun to use a new node, as the node that joined said 200 but served nothing, as text.
 
-    Empty unless all requests were lost then.
+    Empty unless all requests were lost in that time.
     """
     way, family = check.subject.way, check.subject.family
     if not check.subject.event.joins or way.local or way.by not in CHECKED:
@@ -349,8 +350,10 @@ def served_late(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequence
     serves = next((each.started for each in dialled if each.answered), None)
     if says is None or serves is None:
         return ""
-    steers = (each.at for each in seen.steers.get(way, ()) if each.family in ("", family.value))
-    used = min((at for at in steers if says - EARLY <= at <= serves), default=None)
+    steers = [each for each in seen.steers.get(way, ()) if each.family in ("", family.value)]
+    before = {node for each in steers if each.at < says - EARLY for node in each.nodes}
+    new = (each.at for each in steers if says - EARLY <= each.at <= serves and not before.issuperset(each.nodes))
+    used = min(new, default=None)
     if used is None or not all(used <= each.ended and each.started <= serves for each in lost):
         return ""
     return f"the node that joined said 200 for {serves - says:.1f} s before its nodePort answered"

@@ -464,7 +464,7 @@ class Event(event.Event):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Return the features that its checks need, besides those of its disruptions and load balancer."""
+        """Return the features that its checks need; what a disruption or a load balancer needs is added elsewhere."""
         found = {
             LONG: self.long,
             "nodes.three": any(change.node is Role.OTHER_NODE for change in self.changes),
