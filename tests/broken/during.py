@@ -79,7 +79,7 @@ def entered_once_so(
 def run_once(
     nodes: Nodes, services: Iterable[str], is_so: IsSo, act: Callable[[Live, threading.Event], object]
 ) -> Iterator[Placed]:
-    """Something is done when something is so for the first time. It ends soon after the test, which ``act`` is told."""
+    """Call ``act`` once, as soon as ``is_so`` says yes; it gets an event that is set when the break ends."""
     placed = Placed()
 
     def work(ended: threading.Event) -> None:
