@@ -15,8 +15,8 @@ from sigstore.models import Bundle, ClientTrustConfig, InvalidBundle
 from sigstore.sign import SigningContext
 from sigstore.verify import Verifier, policy
 
-from esipp.app.sign import PAYLOAD_TYPE
 from esipp.base.errors import PreflightError
+from esipp.report.statement import PAYLOAD_TYPE
 
 ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 """The extension of a certificate that names who vouches for its identity

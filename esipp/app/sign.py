@@ -24,9 +24,8 @@ from esipp.base.errors import ExitCode, PreflightError, if_not_writable
 from esipp.base.json import Json
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.report.formats import written
-from esipp.report.statement import PREDICATE_TYPE, statement
+from esipp.report.statement import PAYLOAD_TYPE, PREDICATE_TYPE, statement
 
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
 ENVELOPE, BUNDLE = "statement.dsse.json", "statement.sigstore.json"
 """The files that are signed with a key, and by an identity."""
 

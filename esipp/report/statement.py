@@ -16,6 +16,7 @@ from esipp.report.causes import reasons
 from esipp.report.profiles import faults, settings
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
 PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 
 OUR_KINDS, OUR_NAMES = ("echo", "echo-image"), ("reference load balancer",)

@@ -29,7 +29,7 @@ from esipp.app import sign
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode
 from esipp.ledger.reading import read_run
-from esipp.report.statement import statement
+from esipp.report.statement import PAYLOAD_TYPE, statement
 from tests.unit.test_sign import ledger, run  # noqa: F401 - fixtures, not used by their names
 
 PUBLIC = (Path(__file__).parent / "recorded" / "sigstore-bundle.json").read_text()
@@ -183,7 +183,7 @@ def test_a_statement_whose_signature_holds_is_held_against_the_ledger(
     """The library's own verification is replaced: only Sigstore's servers can make a signature that it accepts."""
     as_a_job(monkeypatch)
     main(["sign", str(run), "--keyless"])
-    kind = sign.PAYLOAD_TYPE
+    kind = PAYLOAD_TYPE
     monkeypatch.setattr(
         Verifier, "verify_dsse", lambda _self, bundle, _policy: (kind, bundle._dsse_envelope._inner.payload)
     )
@@ -192,7 +192,7 @@ def test_a_statement_whose_signature_holds_is_held_against_the_ledger(
     kind = "text/plain"
     assert main(["verify", str(run), "--offline", *WHO]) == ExitCode.NOT_CONFORMANT
     assert "its payload is text/plain" in capsys.readouterr().out
-    kind = sign.PAYLOAD_TYPE
+    kind = PAYLOAD_TYPE
     changed = run / "ledger.jsonl"
     changed.write_text(changed.read_text().replace('"samples":', '"samples": ', 1))
     assert main(["verify", str(run), "--offline", *WHO]) == ExitCode.NOT_CONFORMANT

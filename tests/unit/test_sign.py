@@ -14,7 +14,7 @@ from esipp.base.errors import ExitCode
 from esipp.base.json import Json
 from esipp.ledger.reading import LEDGER, read_run
 from esipp.ledger.rejudging import records
-from esipp.report.statement import statement
+from esipp.report.statement import PAYLOAD_TYPE, statement
 from tests.frozen.cut import sealed, unpack
 from tests.tools import needs_tool
 
@@ -115,7 +115,7 @@ def test_a_forged_statement_with_a_good_signature_is_held_against_the_ledger(
     payload["predicate"]["result"] = "WARNED" if payload["predicate"]["result"] == "PASSED" else "PASSED"
     forged = json.dumps(payload).encode()
     signed = {"sig": sign._signature(private, sign.encoded(forged))}
-    whole = {"payloadType": sign.PAYLOAD_TYPE, "payload": base64.b64encode(forged).decode(), "signatures": [signed]}
+    whole = {"payloadType": PAYLOAD_TYPE, "payload": base64.b64encode(forged).decode(), "signatures": [signed]}
     (run / sign.ENVELOPE).write_text(json.dumps(whole))
     assert main(["verify", str(run), "--key", public]) == ExitCode.NOT_CONFORMANT
     assert "the ledger says something else of result" in capsys.readouterr().out
