@@ -4,7 +4,6 @@ Source: kind's pkg/cluster/internal/providers/docker/provision.go and create/act
 """
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Collection, Mapping
 
@@ -24,6 +23,9 @@ COPY_SECONDS, JOIN_SECONDS = 200.0, 180.0
 """Timeouts in seconds. Images of some 850 MB, as Cilium's, took 40 s; a join takes some 10 s on an idle machine."""
 
 _CTR = ("ctr", "--namespace=k8s.io", "images")
+
+_WAITING = "/var"
+"""Where images wait in a container. A node's /tmp is a tmpfs, which 'docker cp' does not see."""
 
 
 def name_of(run: str) -> str:
@@ -109,33 +111,27 @@ def copy_images(source: str, target: str, wanted: Collection[str]) -> list[str]:
     names = [each for each in sorted(_images(source) - own) if any(_is(each, image) for image in wanted)]
     if not names:
         return []
-    exporting = ["docker", "exec", source, *_CTR, "export", "-", *names]
-    importing = ["docker", "exec", "--interactive", target, *_CTR, "import", "--all-platforms", "--no-unpack"]
-    # By way of a file: 2 s after a command has ended, 'docker exec' drops its output that was not read by then (see
-    # EventExit in https://github.com/moby/moby/blob/master/daemon/monitor.go).
-    with tempfile.TemporaryFile() as images:
-        steps = (exporting, subprocess.DEVNULL, images), ([*importing, "--digests", "-"], images, subprocess.DEVNULL)
-        for command, reads, writes in steps:
-            images.seek(0)
-            try:
-                done = subprocess.run(
-                    command,
-                    stdin=reads,
-                    stdout=writes,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    timeout=COPY_SECONDS,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise HarnessError(
-                    f"Images were not copied to {target} within {COPY_SECONDS:.0f} s: {', '.join(names)}.",
-                    "check the load of this machine.",
-                ) from None
-            if done.returncode != 0:
-                raise HarnessError(
-                    f"Cannot copy {', '.join(names)} to {target}: {why(done.stderr)}", "see 'docker info'."
-                )
+    # By way of files: 2 s after a command has ended, 'docker exec' drops its output that was not read by then, and a
+    # loaded machine reads later (see EventExit in https://github.com/moby/moby/blob/master/daemon/monitor.go).
+    file = f"{_WAITING}/{target}.tar"
+    with tempfile.TemporaryDirectory() as folder:
+        kept = f"{folder}/images.tar"
+        steps = (
+            ("exec", source, *_CTR, "export", file, *names),
+            ("cp", f"{source}:{file}", kept),
+            ("cp", kept, f"{target}:{file}"),
+            ("exec", target, *_CTR, "import", "--all-platforms", "--no-unpack", "--digests", file),
+        )
+        try:
+            for step in steps:
+                done = docker(*step, seconds=COPY_SECONDS)
+                if done.returncode != 0:
+                    raise HarnessError(
+                        f"Cannot copy {', '.join(names)} to {target}: {why(done.stderr)}", "see 'docker info'."
+                    )
+        finally:
+            for container in (source, target):
+                docker("exec", container, "rm", "-f", file)
     return names
 
 

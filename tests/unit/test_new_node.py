@@ -142,8 +142,12 @@ DOCKER = """#!/bin/sh
 case "$*" in
   "exec source"*ls*) printf '%s\\n' registry.example/speaker:1 docker.io/library/base:2 other:3 sha256:0a ;;
   "exec target"*ls*) echo docker.io/library/base:2 ;;
-  "exec source"*export*) shift 6; echo "$*" ;;
-  *import*) [ ! -e "$STATE/full" ] || { echo "no space left" >&2; exit 1; }; cat >"$STATE/imported" ;;
+  "exec source"*export*) shift 6; echo "$@" >"$STATE/source.tar" ;;
+  "cp source:"*) cp "$STATE/source.tar" "$3" ;;
+  "cp "*) cp "$2" "$STATE/target.tar" ;;
+  *import*) [ ! -e "$STATE/full" ] || { echo "no space left" >&2; exit 1; }; mv "$STATE/target.tar" "$STATE/imported" ;;
+  "exec source rm"*) rm "$STATE/source.tar" ;;
+  "exec target rm"*) rm -f "$STATE/target.tar" ;;
 esac
 """
 
@@ -155,8 +159,9 @@ def test_only_images_that_it_lacks_are_copied(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("STATE", str(tmp_path))
     wanted = {"registry.example/speaker:1", "base:2", "of-no-node:4"}
     assert copy_images("source", "target", wanted) == ["registry.example/speaker:1"]
-    assert (tmp_path / "imported").read_text() == "- registry.example/speaker:1\n"
+    assert (tmp_path / "imported").read_text() == "/var/target.tar registry.example/speaker:1\n"
     assert copy_images("source", "target", {"base:2"}) == []
     (tmp_path / "full").touch()
     with pytest.raises(HarnessError, match=r"Cannot copy registry.example/speaker:1 to target: no space left"):
         copy_images("source", "target", wanted)
+    assert not list(tmp_path.glob("*.tar")), "nothing is left in either container"
