@@ -144,6 +144,7 @@ BREAKS = (
         lambda check: one_node(check, Phase.QUIET),
         names=TWICE,
         may=through_vips,
+        at_once=False,
     ),
     Break(
         "vip-answered-twice-by-its-node",
