@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -231,9 +231,10 @@ class Nodes:
                     try:
                         live = self.arranged()
                         if live is not None and live == last:  # nothing has been added meanwhile
-                            stack.enter_context(enter(live))
-                            placed.at = time.time()
-                            return
+                            with suppress(NotYetError):
+                                stack.enter_context(enter(live))
+                                placed.at = time.time()
+                                return
                         last = live
                     except BaseException as error:  # raised below, in the test's own thread
                         broken.append(error)
@@ -352,6 +353,10 @@ class Placed:
     at: float = 0.0
 
 
+class NotYetError(LookupError):
+    """The run has not made this Service yet, or never makes it."""
+
+
 @dataclass(frozen=True)
 class Live:
     """A run after set-up: its pods and Services in the API."""
@@ -366,8 +371,15 @@ class Live:
         return f"esipp-{self.run}"
 
     def service(self, name: str) -> Json:
-        """The Service object of this name."""
-        return next(each for each in self.services if each["metadata"]["name"] == name)
+        """The Service object of this name.
+
+        Raises:
+            NotYetError: the API had none of this name.
+        """
+        for each in self.services:
+            if each["metadata"]["name"] == name:
+                return each
+        raise NotYetError(name)
 
     @property
     def backends(self) -> set[str]:
