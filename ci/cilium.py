@@ -1,4 +1,4 @@
-"""Installation of Cilium from its chart, in place of the network add-on and kube-proxy.
+"""Installation of Cilium from its chart, in place of the network add-on and, by default, of kube-proxy.
 
 On both paths the chart comes from Cilium's Go module, pinned by `hermetic/modules/cilium/VERSION/go.sum`. The official
 path pulls the chart's images; the hermetic path builds them into the nodes (`hermetic/cilium.py`).
@@ -18,7 +18,7 @@ import yaml
 from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.hermetic.golang import cilium_module
-from ci.lane_file import Lane
+from ci.lane_file import CILIUM, Lane
 from ci.places import CI, CLUSTER, CONTEXT, versions
 from ci.step import Journal, SetupError, output
 
@@ -75,6 +75,7 @@ def values(lane: Lane) -> dict[str, Any]:
             f"kind-configs/{lane.kind_config.name} has no podSubnet.", "Cilium needs it to know what not to masquerade."
         )
     here: dict[str, Any] = {"k8sServiceHost": f"{CLUSTER}-control-plane", "k8sServicePort": 6443}
+    here["kubeProxyReplacement"] = lane.service_proxy == CILIUM
     for key, sign in (("ipv4", "."), ("ipv6", ":")):
         its = next((net for net in subnets if sign in net.partition("/")[0]), "")
         here[key] = {"enabled": bool(its)}
@@ -119,4 +120,5 @@ def install(there: ClusterAccess, chart: Chart, lane: Lane, journal: Journal) ->
         for what in ("daemonset/cilium", "deployment/cilium-operator"):
             wait = ["rollout", "status", what, f"--timeout={READY_SECONDS}s", "--namespace", NAMESPACE]
             kubectl(there, step, *wait)
-        step.note = f"{lane.cilium_version}, {values(lane)['loadBalancer']['mode']} mode"
+        how = f"{values(lane)['loadBalancer']['mode']} mode" if lane.service_proxy == CILIUM else "beside kube-proxy"
+        step.note = f"{lane.cilium_version}, {how}"

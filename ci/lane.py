@@ -18,6 +18,7 @@ from typing import NoReturn
 from ci import (
     account,
     cilium,
+    cilium_balancer,
     cluster,
     emulation,
     lane_file,
@@ -32,7 +33,7 @@ from ci import (
 from ci.access import ClusterAccess
 from ci.containers import runs
 from ci.hermetic import coredns, golang
-from ci.lane_file import METALLB, METALLB_BGP, REFERENCE, Lane
+from ci.lane_file import CILIUM_BGP, CILIUM_L2, METALLB, METALLB_BGP, REFERENCE, Lane
 from ci.places import CONTEXT, Places, cores, places
 from ci.step import SETUP_FAILED, Journal, Parser, SetupError, guarded, interrupt_children, resume
 from ci.ways import Hermetic, Official, Way, choose
@@ -177,7 +178,7 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
 def _fits(earlier: ClusterAccess, way: Way, lane: Lane, where: Places) -> bool:
     """Say whether the kept cluster is the one wanted, and healthy."""
     same = (earlier.path, earlier.lane, earlier.node_image) == (way.name, lane.name, way.expected_image(lane))
-    same = same and (METALLB_BGP not in lane.load_balancers or runs(earlier, router.NAME))
+    same = same and (not lane.has_router or runs(earlier, router.NAME))
     return same and cluster.made_as(lane, where, hermetic=way.name == "hermetic") and cluster.healthy(earlier)
 
 
@@ -219,12 +220,16 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         own = lane.balancer_options
         starting = pool.submit(loadbalancer.install, there, balancer, journal, own) if balancer else None
         account.install(there, journal)
-        if METALLB in lane.load_balancers:
-            metallb.install(there, prepared.metallb_manifest, journal)
-        if METALLB_BGP in lane.load_balancers:
+        peer = ""
+        if lane.has_router:
             peer = router.start(there, router.IMAGE.build(there, prepared.router_base, journal), journal)
+        if {METALLB, METALLB_BGP} & set(lane.load_balancers):
             metallb.install(there, prepared.metallb_manifest, journal, peer)
-            router.await_sessions(there, journal)
+        of_cilium = bool({CILIUM_L2, CILIUM_BGP} & set(lane.load_balancers))
+        if of_cilium:
+            cilium_balancer.install(there, lane, journal, peer)
+        if peer:
+            router.await_sessions(there, journal, cilium_balancer.SPEAKERS if of_cilium else "")
         cluster.await_nodes(there, journal)
         loading.result()
         if starting:

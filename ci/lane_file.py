@@ -22,6 +22,7 @@ from esipp.base.errors import PreflightError
 
 LANES = CI / "lanes"
 METALLB, METALLB_BGP, REFERENCE = "metallb-l2", "metallb-bgp", "reference"
+CILIUM_L2, CILIUM_BGP = "cilium-l2", "cilium-bgp"
 BUILT_IN, CILIUM, KUBE_PROXY = "built-in", "cilium", "kube-proxy"
 PATIENCE = 5
 """Health check timeout of the reference load balancer in seconds. A late answer on a busy machine is no
@@ -92,7 +93,7 @@ class Lane:
         moves: endpoint changes up, and as many down; default: that of `esipp run`.
         network: ``built-in`` is kind's own add-on, or on the hermetic path `network_addon.py`; ``calico`` is
             ``published`` (`ci/published.py`).
-        service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``.
+        service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``, which is then the network, too.
         cilium: the version of Cilium; default: that of `ci/versions.toml`.
         cilium_values: values of its chart, in addition to those of all lanes (`ci/cilium-values.yaml`).
         needs: requirements that not every machine meets, with reasons: kernel modules, or a ``registry`` for published
@@ -106,7 +107,7 @@ class Lane:
     description: Text
     kind_config: Path
     kubernetes: Annotated[str, _version]
-    load_balancers: tuple[Literal["metallb-l2", "metallb-bgp", "reference"], ...]
+    load_balancers: tuple[Literal["metallb-l2", "metallb-bgp", "cilium-l2", "cilium-bgp", "reference"], ...]
     fail_on: Literal["core", "extended"]
     extends: str = ""
     suites: tuple[Annotated[str, _suite], ...] = ()
@@ -124,8 +125,11 @@ class Lane:
     requires: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
-        if {METALLB, METALLB_BGP} <= set(self.load_balancers):
-            raise ValueError("it enables both protocols of MetalLB; one of them serves Services without a class")
+        own = [each for each in self.load_balancers if each != REFERENCE]
+        if len(own) > 1:
+            raise ValueError(f"it enables {' and '.join(own)}; one of them serves Services without a class")
+        if {CILIUM_L2, CILIUM_BGP} & set(own) and not self.has_cilium:
+            raise ValueError(f"it enables {own[0]}, but has no Cilium")
         if self.emulates and self.load_balancers != (REFERENCE,):
             raise ValueError(
                 f"it emulates {self.emulates}, but has another load balancer than the reference one, "
@@ -133,11 +137,8 @@ class Lane:
             )
         if self.addresses > 1 and not self.emulates:
             raise ValueError("it has 'addresses', but emulates no load balancer")
-        if (self.network == CILIUM) != (self.service_proxy == CILIUM):
-            raise ValueError(
-                f"the network '{self.network}' with the service proxy '{self.service_proxy}' is not supported; "
-                "use cilium for both, or for neither"
-            )
+        if self.service_proxy == CILIUM and not self.has_cilium:
+            raise ValueError(f"the service proxy 'cilium' needs the network 'cilium', not '{self.network}'")
         for key in ("cilium", "cilium_values"):
             if getattr(self, key) and not self.has_cilium:
                 raise ValueError(f"it has '{key}', but no Cilium")
@@ -153,13 +154,18 @@ class Lane:
             raise ValueError(
                 f"kind-configs/{self.kind_config.name} does not fit 'network: {self.network}', 'service_proxy: "
                 f"{self.service_proxy}': see {key} there. disableDefaultCNI is true with another network than the "
-                "built-in one, kubeProxyMode is none with Cilium"
+                "built-in one, kubeProxyMode is none with another service proxy than kube-proxy"
             )
 
     @property
     def has_cilium(self) -> bool:
         """Whether the lane uses Cilium."""
         return self.network == CILIUM
+
+    @property
+    def has_router(self) -> bool:
+        """Whether a router next to the nodes receives the routes of its load balancer."""
+        return bool({METALLB_BGP, CILIUM_BGP} & set(self.load_balancers))
 
     @property
     def control_planes(self) -> int:

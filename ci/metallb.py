@@ -48,9 +48,7 @@ def install(there: ClusterAccess, manifest: Path, journal: Journal, peer: str = 
         kubectl(there, step, "annotate", "pods", "--selector=component=controller", noted, "--namespace", NAMESPACE)
         kubectl(there, step, "rollout", "status", "deployment/controller", *wait)
         kubectl(there, step, "rollout", "status", "daemonset/speaker", *wait)
-        addresses = [address for found in network.node_addresses(there).values() for address in found]
-        own = network.pools(network.of_the_cluster(network.subnets(there), addresses))
-        ranges = [router.POOL] if peer else own
+        ranges = [router.POOL] if peer else network.cluster_pools(there)
         # The webhook answers only some time after its pod is ready, when every node's proxy knows it.
         apply = [*there.prefix, "kubectl", "--context", CONTEXT, "apply", "--server-side", "--filename"]
         path = step.log.with_suffix(".pools.yaml")

@@ -2,8 +2,8 @@
 
 Docker assigns the low end to nodes and clients. Then come the nodes' ExternalIPs, which their Node objects name as
 clouds do. The middle has their second addresses, which no object names, as many machines have several. Clients dial
-nodePorts on all of them. The high end belongs to load balancers: MetalLB has the last addresses, the reference load
-balancer as many just below. The suite's own tests use the rest for hosts next to the nodes.
+nodePorts on all of them. The high end belongs to load balancers: the cluster's own has the last addresses, the
+reference load balancer as many just below. The suite's own tests use the rest for hosts next to the nodes.
 """
 
 import ipaddress
@@ -61,9 +61,10 @@ def held(network: Json) -> set[IPAddress]:
     return {ipaddress.ip_interface(each).ip for each in addresses if each}
 
 
-def node_addresses(there: ClusterAccess) -> dict[str, list[str]]:
-    """Ask the API for every node's InternalIPs: one of each family that the cluster has."""
-    text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=10s", "get", "nodes", "-o", "json")
+def node_addresses(there: ClusterAccess, selector: str = "") -> dict[str, list[str]]:
+    """Ask the API for every node's InternalIPs, or for those of some nodes: one of each family that the cluster has."""
+    asked = ["get", "nodes", "--output", "json", f"--selector={selector}"]
+    text = there.ask("kubectl", "--context", CONTEXT, "--request-timeout=10s", *asked)
     if text is None:
         raise SetupError("The API server does not list the nodes.", "run ci/conformance --down and start again")
     return {node["metadata"]["name"]: _internal(node) for node in json.loads(text)["items"]}
@@ -79,13 +80,19 @@ def of_the_cluster(nets: Sequence[str], addresses: Sequence[str]) -> list[str]:
     return [net for net in nets if ipaddress.ip_network(net).version in families]
 
 
+def cluster_pools(there: ClusterAccess) -> list[str]:
+    """Choose the ranges of the cluster's own load balancer: those of the cluster's families."""
+    addresses = [address for found in node_addresses(there).values() for address in found]
+    return pools(of_the_cluster(subnets(there), addresses))
+
+
 def pools(nets: Sequence[str]) -> list[str]:
-    """Choose MetalLB's range at the high end of each subnet."""
+    """Choose the range of the cluster's own load balancer at the high end of each subnet."""
     return [_pool(net, 0) for net in nets]
 
 
 def reference_pools(nets: Sequence[str]) -> list[str]:
-    """Choose the reference load balancer's range, just below MetalLB's in each subnet."""
+    """Choose the reference load balancer's range, just below that in each subnet."""
     return [_pool(net, 1) for net in nets]
 
 

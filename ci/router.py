@@ -1,4 +1,4 @@
-"""A router next to the kind nodes: BIRD receives MetalLB's routes by BGP, and the kernel does ECMP over the nodes.
+"""A router next to the kind nodes: BIRD receives their routes by BGP, and the kernel does ECMP over the nodes.
 
 Its address range is outside the kind network's subnet. The default gateway of that network is this machine, in the
 docker engine's network namespace. One route there leads clients to the router, those in containers and those on this
@@ -52,13 +52,13 @@ def config(nodes: Mapping[str, Sequence[str]]) -> str:
         nodes: the nodes' InternalIPs, by name.
 
     Raises:
-        SetupError: a node has no IPv4 address, and MetalLB's own BGP knows no other.
+        SetupError: a node has no IPv4 address; the range has no other.
     """
     text = CONFIG.format(interface=network.INTERFACE, number=AS, hold=HOLD_SECONDS, routed=ROUTED)
     for node, addresses in sorted(nodes.items()):
         four = [address for address in addresses if ipaddress.ip_address(address).version == 4]
         if not four:
-            raise SetupError(f"Node {node} has no IPv4 address.", "MetalLB's own BGP mode announces IPv4 only")
+            raise SetupError(f"Node {node} has no IPv4 address.", "the router's range is IPv4 only")
         text += f"protocol bgp {session(node)} from node {{ neighbor {four[0]} as {AS}; }}\n"
     return text
 
@@ -69,7 +69,7 @@ def session(node: str) -> str:
 
 
 def start(there: ClusterAccess, image: str, journal: Journal) -> str:
-    """Start the router, route the range to it, and return its address; BGP sessions start with MetalLB."""
+    """Start the router, route the range to it, and return its address; the nodes open BGP sessions."""
     with journal.step("start the router", hint=f"ci/enter docker logs {NAME}") as step:
         remove(there)
         folder = settings(places())
@@ -91,11 +91,11 @@ def start(there: ClusterAccess, image: str, journal: Journal) -> str:
     return address
 
 
-def await_sessions(there: ClusterAccess, journal: Journal) -> None:
-    """Wait until every node's speaker has opened its session."""
+def await_sessions(there: ClusterAccess, journal: Journal, selector: str = "") -> None:
+    """Wait until the speaker of every node has opened its session, or that of every node with these labels."""
     hint = f"ci/enter docker exec {NAME} birdc -s /run/bird.ctl show protocols all"
     with journal.step("wait for the nodes' BGP sessions", hint=hint) as step:
-        wanted = {session(node) for node in network.node_addresses(there)}
+        wanted = {session(node) for node in network.node_addresses(there, selector)}
 
         def missing() -> set[str]:
             return wanted - established(

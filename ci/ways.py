@@ -19,7 +19,7 @@ from ci.hermetic.engine import Engine
 from ci.hermetic.images import KUBE_PROXY, Builder, prune_images
 from ci.hermetic.store import Store, need_space
 from ci.hermetic.thin import thin
-from ci.lane_file import METALLB_BGP, Lane
+from ci.lane_file import Lane
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError, output
 
@@ -111,7 +111,7 @@ class Hermetic:
             built = builder.all()
             base = balancing.result()
         routing = None
-        if METALLB_BGP in lane.load_balancers:
+        if lane.has_router:
             routing = base_image.make(base_image.ROUTER, builder.store, self.engine, self.journal)
         if lane.control_planes > 1:
             base_image.make_api_balancer(base, self.engine, self.journal)

@@ -39,7 +39,9 @@ def test_cilium_is_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "config", "why"),
     [
-        ({"network": "cilium"}, BARE, "the network 'cilium' with the service proxy 'kube-proxy'"),
+        ({"service_proxy": "cilium"}, PLAIN, "the service proxy 'cilium' needs the network 'cilium', not 'built-in'"),
+        ({"network": "cilium"}, BARE, "see kubeProxyMode"),
+        ({"load_balancers": ("cilium-l2", "reference")}, PLAIN, "enables cilium-l2, but has no Cilium"),
         (BOTH, PLAIN, "see disableDefaultCNI"),
         (BOTH, {"networking": {"disableDefaultCNI": True}}, "see kubeProxyMode"),
         ({}, BARE, "see disableDefaultCNI"),
@@ -55,12 +57,40 @@ def test_what_makes_no_sense_is_refused(
         made(tmp_path, said, config)
 
 
-def test_metallb_announces_by_one_protocol(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", ["metallb-bgp", "cilium-bgp"])
+def test_services_without_a_class_have_one_load_balancer(tmp_path: Path, other: str) -> None:
     text = yaml.safe_load((lane_file.LANES / "kind-iptables.yaml").read_text())
-    text["load_balancers"] = ["metallb-l2", "metallb-bgp"]
+    text["load_balancers"] = ["metallb-l2", other]
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(text))
-    with pytest.raises(SetupError, match="both protocols of MetalLB"):
+    with pytest.raises(SetupError, match=f"it enables metallb-l2 and {other}; one of them serves"):
         lane_file.load("mine", lanes=tmp_path)
+
+
+def test_cilium_beside_kube_proxy_replaces_nothing_of_it() -> None:
+    lane = lane_file.load("kind-cilium-kube-proxy")
+    found = cilium.values(lane)
+    assert lane.has_cilium
+    assert found["kubeProxyReplacement"] is found["socketLB"]["enabled"] is found["bpf"]["masquerade"] is False
+    assert not found["kubeProxyReplacementHealthzBindAddr"], "that port is kube-proxy's"
+    config = yaml.safe_load(cluster.config_of(lane, hermetic=True))
+    assert "addon/kube-proxy" not in {phase for patch in config["kubeadmConfigPatches"] for phase in _skipped(patch)}
+
+
+def test_dsr_goes_through_no_vxlan() -> None:
+    """Cilium's agent refuses both together: its DSR through a tunnel needs Geneve."""
+    found = cilium.values(lane_file.load("kind-cilium-vxlan"))
+    assert (found["routingMode"], found["tunnelProtocol"], found["loadBalancer"]["mode"]) == ("tunnel", "vxlan", "snat")
+    assert found["autoDirectNodeRoutes"] is False
+
+
+@pytest.mark.parametrize("lane", lane_lists.lanes("kind-cilium*"), ids=lambda lane: lane.name)
+def test_lb_ipam_serves_services_without_a_class_only_where_the_lane_names_ciliums_load_balancer(
+    lane: lane_file.Lane,
+) -> None:
+    found, own = cilium.values(lane), set(lane.load_balancers) & {lane_file.CILIUM_L2, lane_file.CILIUM_BGP}
+    assert (found["defaultLBServiceIPAM"] == "lbipam") is bool(own)
+    assert found.get("l2announcements", {"enabled": False})["enabled"] is (own == {lane_file.CILIUM_L2})
+    assert found.get("bgpControlPlane", {"enabled": False})["enabled"] is (own == {lane_file.CILIUM_BGP})
 
 
 def test_kubeadm_brings_no_kube_proxy_where_none_is_wanted() -> None:
@@ -72,7 +102,7 @@ def test_kubeadm_brings_no_kube_proxy_where_none_is_wanted() -> None:
 
 
 def test_a_kept_cluster_of_other_values_is_another_one() -> None:
-    lanes = [lane_file.load(name) for name in ("kind-cilium", "kind-cilium-dsr")]
+    lanes = [lane_file.load(name) for name in ("kind-cilium", "kind-cilium-dsr", "kind-cilium-hybrid")]
     assert len({cluster.config_of(lane, hermetic=True) for lane in lanes}) == len(lanes)
     again = replace(lanes[0], cilium_values={})
     assert cluster.config_of(lanes[0], hermetic=True) == cluster.config_of(again, hermetic=True)

@@ -55,7 +55,7 @@ def test_every_lane_of_the_repository_is_sound() -> None:
         ({"kubernetes": None}, "kubernetes: expected a text, not None"),
         ({"kind_config": "none.yaml"}, "kind_config: there is no kind-configs/none.yaml"),
         ({"load_balancers": ["purelb"]}, r"load_balancers\[1\]: expected one of .*reference, not 'purelb'"),
-        ({"load_balancers": ["metallb-l2", "metallb-bgp"]}, "both protocols of MetalLB"),
+        ({"load_balancers": ["metallb-l2", "metallb-bgp"]}, "enables metallb-l2 and metallb-bgp"),
         ({"suites": ["nothing"]}, r"suites\[1\]: there is no suites/nothing"),
         ({"fail_on": None}, "fail_on: expected one of core, extended, not None"),
         ({"fail_on": "all"}, "fail_on: expected one of core, extended, not 'all'"),
