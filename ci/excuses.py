@@ -74,6 +74,7 @@ def _table(nature: Nature) -> str:
 def _rows(claims: Mapping[KnownDifference, frozenset[str]], core: set[str]) -> Iterator[tuple[str, ...]]:
     for claim, ids in sorted(claims.items(), key=lambda each: (-len(each[1] & core), -len(each[1]), each[0].where)):
         what = f"{_escaped(claim.reason)}; {_escaped(links(claim.references))}"
+        what += f"; still there: {_escaped(links([claim.still]))}" if claim.still else ""
         count = f"{len(ids)} ({len(ids & core)})"
         yield what, _escaped(claim.where), count, _escaped(claim.evidence), _escaped(claim.hides)
 

@@ -323,6 +323,23 @@ CILIUM_SCOPES = Reference(
     "Cilium: pkg/loadbalancer/reflectors, twoScopes",
     f"{GITHUB}/{_CILIUM}/tree/v1.18.6/pkg/loadbalancer/reflectors",
 )
+
+
+def _newest_cilium(path: str, what: str) -> Reference:
+    """Return a part of the source of the newest version of Cilium that lanes have."""
+    return Reference(f"Cilium 1.20.2: {path}, {what}", f"{GITHUB}/{_CILIUM}/blob/v1.20.2/{path}")
+
+
+CILIUM_COUNTS_STILL = _newest_cilium("pkg/loadbalancer/healthserver/healthserver.go", "getLocalEndpointCount")
+CILIUM_SCOPES_STILL = _newest_cilium("pkg/loadbalancer/reflectors/conversions.go", "twoScopes")
+CILIUM_EXTERNAL_IPS_STILL = _newest_cilium("pkg/loadbalancer/reflectors/conversions.go", "externalIPs in one scope")
+CILIUM_FLOWS_STILL = _newest_cilium("bpf/lib/lb.h", "lb4_local")
+CILIUM_SNAT_STILL = _newest_cilium("bpf/lib/nat.h", "__snat_try_keep_port")
+CILIUM_COLLISIONS_STILL = Reference(
+    "Cilium 1.20 documentation: known issues of kube-proxy's replacement, connection collisions",
+    "https://docs.cilium.io/en/v1.20/network/kubernetes/kubeproxy-free/#known-issues",
+)
+CILIUM_DSR_SIZE_STILL = issue(_CILIUM, 48784, "docs: add MTU and PMTU guidance for DSR dispatch modes")
 CILIUM_STALE_BACKEND = issue(_CILIUM, 27726, "N/S loadbalancing: Connect to stale backend in long lived TCP connection")
 CILIUM_NAMESAKES = issue(
     _CILIUM,
@@ -339,6 +356,8 @@ CILIUM_NAMESAKES_FIX = issue(
 CILIUM_SMALL_MTU = issue(_CILIUM, 34380, "Communication from world with lower MTU is failing to LoadBalancer services")
 CILIUM_SMALL_MTU_FIX = issue(_CILIUM, 46993, 'Handle "fragmentation needed" / "packet too big" for Layer 4 Services')
 CILIUM_NODE_CLEANUP = issue(_CILIUM, 7628, "node/store: delete ipcache entries for node events")
+CILIUM_L2_LOCAL = issue(_CILIUM, 27800, "L2Announcement with externalTrafficPolicy: Local")
+CILIUM_L2_LOCAL_FIX = _newest_cilium("pkg/l2announcer/l2announcer.go", "hasLocalBackends")
 CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")
 CILIUM_ONE_PORT_OF_TWO_PODS = issue(
     _CILIUM, 36403, "the SNAT/DNAT problem with injecting into another TCP session using BGP Anycast"

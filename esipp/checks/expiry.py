@@ -12,7 +12,7 @@ from functools import cache
 
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Status
-from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, facts_at
+from esipp.checks.ingress import AT_ANNOUNCER, AT_SERVICE, OF_SERVICE, facts_at
 from esipp.checks.known_differences import KnownDifference
 from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
@@ -20,6 +20,9 @@ from esipp.checks.reference import titles
 
 OF_A_WINDOW = ("load-balancer.steered",)
 """Facts about one measurement, and not about the cluster."""
+
+OF_ONE_SERVICE = frozenset({AT_SERVICE, OF_SERVICE, AT_ANNOUNCER})
+"""Facts about one Service, and not about the cluster."""
 
 ABOUT = "known differences"
 """The subject of a run's notes about known differences."""
@@ -34,7 +37,7 @@ ASKED = (Status.PASS, Status.RECORDED, Status.FAIL, Status.FLAKY, Status.KNOWN)
 def binds(claim: KnownDifference) -> bool:
     """Return whether it must show where its facts hold; one about a Service's proxy need not."""
     about = {name for name, _ in claim.when}
-    return bool(claim.when) and not claim.by_chance and not about & {*OF_A_WINDOW, AT_SERVICE, OF_SERVICE}
+    return bool(claim.when) and not claim.by_chance and not about & {*OF_A_WINDOW, *OF_ONE_SERVICE}
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def sights(
 
 def _facts_of(check: str, claim: KnownDifference, facts: Mapping[str, str]) -> Mapping[str, str]:
     """Return the facts for a check; only those about its Service differ between checks."""
-    if not any(name in (AT_SERVICE, OF_SERVICE) for name, _ in claim.when):
+    if not any(name in OF_ONE_SERVICE for name, _ in claim.when):
         return facts
     return facts_at(_services().get(check, ""), facts)
 

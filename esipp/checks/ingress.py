@@ -1,4 +1,4 @@
-"""Facts about the load balancer status of Services, for known differences. Pure."""
+"""Facts about Services of the cluster's own load balancer, for known differences. Pure."""
 
 from collections.abc import Mapping
 
@@ -15,6 +15,12 @@ NAMED_CLASS = "load-balancer.class.named"
 
 AT_SERVICE, OF_SERVICE = "service.ingress", "service.load-balancer"
 """Facts that ``facts_at`` adds for one Service: its form of status, and ``proxy`` if a proxy may serve it."""
+
+ANNOUNCER, AT_ANNOUNCER = "load-balancer.announcer", "service.announcer"
+"""With a dot and a name, the fact about the node that announces a Local Service; ``facts_at`` adds it as the second."""
+
+WITH_ENDPOINT, WITHOUT_ENDPOINT = "a node with an endpoint", "a node without an endpoint"
+"""What it says."""
 
 PROXY = Class.PROXY.value
 
@@ -44,4 +50,6 @@ def facts_at(service: str, facts: Mapping[str, str]) -> Mapping[str, str]:
     if not service:
         return facts
     proxied = way in PROXIED_INGRESSES and facts.get(NAMED_CLASS) != Class.FORWARDER.value
-    return {**facts, **({AT_SERVICE: way} if way else {}), **({OF_SERVICE: PROXY} if proxied else {})}
+    announcer = facts.get(f"{ANNOUNCER}.{service}", "")
+    more = {AT_SERVICE: way, OF_SERVICE: PROXY if proxied else "", AT_ANNOUNCER: announcer}
+    return {**facts, **{name: value for name, value in more.items() if value}}

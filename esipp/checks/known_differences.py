@@ -84,6 +84,7 @@ class KnownDifference:
         by_chance: whether a run may miss it although it holds.
         evidence: the required evidence, in a sentence.
         hides: what it can still hide (docs/excuses.md).
+        still: what shows that the newest version of the project has it, too; None if that was not looked up.
     """
 
     when: tuple[tuple[str, str], ...]
@@ -96,6 +97,7 @@ class KnownDifference:
     by_chance: bool = False
     evidence: str = ""
     hides: str = ""
+    still: Reference | None = None
 
     @property
     def connections(self) -> Connections:

@@ -278,7 +278,8 @@ class NodeSelection:
 
     ``membership``: seconds until a list of members is updated. ``spreads``: whether it uses all healthy nodes at once,
     and not one at a time; None if unknown. ``bound``: seconds until it stops sending traffic to a node, if N and period
-    do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone.
+    do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone. ``lease``: the
+    name of the Lease in kube-system whose holder announces a Service, with NAMESPACE and SERVICE.
     """
 
     by: Figure[tuple[Steering, ...]]
@@ -286,6 +287,7 @@ class NodeSelection:
     spreads: Figure[bool] | None = None
     bound: Figure[Seconds] | None = None
     fail_over: Figure[Seconds] | None = None
+    lease: Figure[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -393,6 +395,7 @@ class Marks:
     ``default``: Services on these platforms get this load balancer by default. ``annotations`` are keys, or
     ``key=value``. Every mark in ``needs`` must be present too, or one of several with " or " between them. ``objects``
     are API collections (``group/version/plural``): readable and empty collections exclude this load balancer.
+    ``add_ons`` are network add-ons of which it may be a part: objects are looked for where they run, and alone count.
     """
 
     platforms: frozenset[str] = frozenset()
@@ -406,6 +409,7 @@ class Marks:
     conditions: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
+    add_ons: tuple[Pattern, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ PAGE = page("docs/rbac.yaml")
 AT_ONCE = 8
 
 
-COORDINATION, METALLB = "coordination.k8s.io", "metallb.io"
+COORDINATION, METALLB, CILIUM = "coordination.k8s.io", "metallb.io", "cilium.io"
 SYSTEM = "kube-system"
 
 OF_EVERY_RUN = (
@@ -58,12 +58,15 @@ OF_FEATURES: Mapping[str, tuple[Right, ...]] = {
 OF_THE_API = ("adminnetworkpolicies", "baselineadminnetworkpolicies", "clusternetworkpolicies")
 OF_CILIUM = ("ciliumclusterwidenetworkpolicies", "ciliumnetworkpolicies")
 OF_CALICO = ("globalnetworkpolicies",)
+CILIUMS_ANNOUNCEMENTS = ("ciliumbgpclusterconfigs", "ciliumbgppeeringpolicies", "ciliuml2announcementpolicies")
 
 WELCOME = (
     *rights("get", "configmaps", "", SYSTEM, "kube-proxy"),
     *rights("get", "configmaps", "", SYSTEM, "cilium-config"),
     *rights("list", "bgpadvertisements", METALLB),
     *rights("list", "l2advertisements", METALLB),
+    *(right for kind in CILIUMS_ANNOUNCEMENTS for right in rights("list", kind, CILIUM)),
+    *rights("list", "leases", COORDINATION, SYSTEM),
     *rights("list", "daemonsets", "apps"),
     *rights("list", "endpointslices", DISCOVERY),
     *rights("list", "events"),
@@ -71,7 +74,7 @@ WELCOME = (
     *rights("create", "leases", COORDINATION),
     *rights("get patch", "leases", COORDINATION, name=LEASE),
     *(right for kind in OF_THE_API for right in rights("list", kind, "policy.networking.k8s.io")),
-    *(right for kind in OF_CILIUM for right in rights("list", kind, "cilium.io")),
+    *(right for kind in OF_CILIUM for right in rights("list", kind, CILIUM)),
     *(right for kind in OF_CALICO for right in rights("list", kind, "crd.projectcalico.org")),
 )
 """Optional rights. Without them, some facts are unknown, DNS checks do not run, and failures have fewer artefacts.

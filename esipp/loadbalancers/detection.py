@@ -225,14 +225,20 @@ def _marks(
     found += [(OF_SERVICE, "the form of the Services' hostname")] if host else []
     pods = workloads_by(marks, workloads)
     found += [(OF_WORKLOAD, f"pods of {pods[0]}")] if pods else []
-    found += [(OF_WORKLOAD, f"objects in {name}") for name in own]
+    found += [(OF_WORKLOAD, f"objects in {name}") for name in own[:1]]
     found += [(OF_PLATFORM, f"the default on {platform}")] if marks.default else []
     return found
 
 
 def workloads_by(marks: Marks, workloads: Iterable[str]) -> list[str]:
     """The workloads whose names identify the profile."""
-    return sorted(name for name in workloads for each in marks.workloads if re.fullmatch(f"(?:{each})(?:/.*)?", name))
+    return named_by(marks.workloads, workloads)
+
+
+def named_by(patterns: Iterable[str], workloads: Iterable[str]) -> list[str]:
+    """The workloads whose names, without those of containers, fit a pattern."""
+    patterns = list(patterns)
+    return sorted(name for name in workloads for each in patterns if re.fullmatch(f"(?:{each})(?:/.*)?", name))
 
 
 def _any(there: Collection[str], wanted: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
 from esipp.preflight import outside_clients
 from esipp.preflight.cilium import sctp_feature
-from esipp.preflight.components import BALANCER, find_components, node_facts, reference_component
+from esipp.preflight.components import BALANCER, NETWORK, find_components, node_facts, reference_component
 from esipp.preflight.facts import VERSION, proxy_facts
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
 from esipp.preflight.steps import (
@@ -161,7 +161,8 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
     workloads = workloads_of(components)
-    objects = objects_of(cluster, all_profiles(), workloads)
+    add_ons = [each.name for each in components if each.kind == NETWORK]
+    objects = objects_of(cluster, all_profiles(), workloads, add_ons)
     reference_settings: Mapping[str, Any] = {}
     if reference:
         components.append(reference_component(reference))

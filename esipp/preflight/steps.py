@@ -28,7 +28,7 @@ from esipp.disruption.marks import CORDONED_BY
 from esipp.judging.topology import Node, cast_roles, is_ready, read_node
 from esipp.ledger.reading import check_run
 from esipp.ledger.run import Settings
-from esipp.loadbalancers.detection import workloads_by
+from esipp.loadbalancers.detection import named_by, workloads_by
 from esipp.preflight import outside_clients
 from esipp.probing.hosts import HostDescription
 from esipp.probing.outside import find_tools
@@ -373,9 +373,19 @@ def _reached(nodes: Collection[str], reached: Collection[str]) -> Feature:
 NOT_FOUND = 404
 
 
-def objects_of(cluster: Cluster, known: Iterable[LoadBalancer], workloads: Collection[str]) -> dict[str, bool]:
-    """Which collections have something in them; those that may not be read, or cannot be now, are left out."""
-    wanted = [profile.found for profile in known if workloads_by(profile.found, workloads)]
+def objects_of(
+    cluster: Cluster, known: Iterable[LoadBalancer], workloads: Collection[str], add_ons: Collection[str] = ()
+) -> dict[str, bool]:
+    """Which collections have something in them; those that may not be read, or cannot be now, are left out.
+
+    Args:
+        cluster: the cluster.
+        known: the profiles that there are.
+        workloads: names of those that may serve load balancers.
+        add_ons: names of workloads of the network add-on.
+    """
+    marks = [profile.found for profile in known]
+    wanted = [each for each in marks if workloads_by(each, workloads) or named_by(each.add_ons, add_ons)]
     found: dict[str, bool] = {}
     for name in sorted({name for marks in wanted for name in marks.objects}):
         try:

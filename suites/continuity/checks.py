@@ -11,7 +11,13 @@ from suites.clients import OUTSIDE_1
 from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
 from suites.known_differences.balancers import STATELESS, VIP_CLAIMED_TWICE, by_proxy
-from suites.known_differences.cilium import DURING_CHANGES, LARGE_IN_DSR, ONE_PORT_FOR_TWO, ONE_PORT_IN_DSR
+from suites.known_differences.cilium import (
+    DURING_CHANGES,
+    LARGE_IN_DSR,
+    ONE_PORT_FOR_TWO,
+    ONE_PORT_IN_DSR,
+    ONE_PORT_IN_HYBRID,
+)
 from suites.known_differences.kube_proxy import CHAINS_GONE, HEALTHY_TOO_EARLY, SCTP_ENTRY_KEPT, SCTP_GOES_ON
 from suites.needs import needs
 from suites.references import *
@@ -187,6 +193,8 @@ def stream_differences(way: Way, stream: StreamKind) -> Iterator[KnownDifference
     if stream.ports == 1:
         yield ONE_PORT_FOR_TWO
         yield ONE_PORT_IN_DSR
+        if stream.protocol is Protocol.TCP:
+            yield ONE_PORT_IN_HYBRID
     if stream.size and stream.protocol is Protocol.UDP and not way.local:
         yield LARGE_IN_DSR
     if not way.local:

@@ -32,7 +32,7 @@ KINDS = {
 _DIFFERENT = {
     ("document", Place.ENDPOINT_NODE): (COUNTED_TWICE,),
     ("rewritten", Place.ENDPOINT_NODE): (OF_MANY_SERVICES,),
-    ("rewritten", Place.BARE_NODE): (AT_BARE_NODES_IN_DSR,),
+    ("rewritten", Place.BARE_NODE): AT_BARE_NODES_IN_DSR,
 }
 """Known differences, by claim and node."""
 

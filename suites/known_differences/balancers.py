@@ -1,9 +1,19 @@
-"""Known differences of load balancers: proxies, forwarders that track no connections, MetalLB. Data only."""
+"""Known differences of load balancers: proxies, forwarders that track no connections, MetalLB, Cilium. Data only."""
 
 from esipp.checks.continuity import CLAIMED_TWICE
-from esipp.checks.ingress import OF_SERVICE, PROXY
-from esipp.checks.known_differences import REHASHED, KnownDifference, Nature
-from suites.references import KEP_1860, MEMBERLIST_DEAD, METALLB_JOINS, PROXY_UNDER_LOCAL, RFC_2992
+from esipp.checks.ingress import AT_ANNOUNCER, OF_SERVICE, PROXY, WITHOUT_ENDPOINT
+from esipp.checks.known_differences import REHASHED, Connections, KnownDifference, Nature
+from esipp.checks.model import NO_ANSWER
+from suites.known_differences.where import CLIENT, OnPaths, inside, local, own_balancer
+from suites.references import (
+    CILIUM_L2_LOCAL,
+    CILIUM_L2_LOCAL_FIX,
+    KEP_1860,
+    MEMBERLIST_DEAD,
+    METALLB_JOINS,
+    PROXY_UNDER_LOCAL,
+    RFC_2992,
+)
 
 REASON = "the load balancer of this Service is a proxy, so the backend sees the proxy's address"
 REFERENCES = (KEP_1860, PROXY_UNDER_LOCAL)
@@ -45,4 +55,20 @@ VIP_CLAIMED_TWICE = KnownDifference(
     evidence="Around every lost request, the client asked who has the VIP, and several nodes answered. A node had come "
     "or gone at most 60 s before, and no bound of the load balancer is known.",
     hides="A node that loses new connections for another reason while two nodes claim the VIP.",
+)
+ANNOUNCED_WITHOUT_ENDPOINT = OnPaths(
+    lambda path: own_balancer(path) and local(path) and not inside(path),
+    CLIENT,
+    KnownDifference(
+        when=(("load-balancer.profile", "cilium-l2"), (AT_ANNOUNCER, WITHOUT_ENDPOINT)),
+        covers=Connections(NO_ANSWER),
+        reason="Cilium's L2 announcements do not regard externalTrafficPolicy: any node may announce the VIP of a "
+        "Local Service, and one without an endpoint drops what comes to it",
+        references=(CILIUM_L2_LOCAL, CILIUM_L2_LOCAL_FIX),
+        before="cilium.version 1.20.2",
+        nature=Nature.DEFECT,
+        evidence="A client outside gets no answer from the VIP of a Local Service. The node that holds the Lease of "
+        "this Service has no ready endpoint of it, by its EndpointSlices, once the run's Services are there.",
+        hides="The VIP of such a Service may be silent for another reason.",
+    ),
 )

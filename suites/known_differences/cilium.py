@@ -10,7 +10,7 @@ from esipp.checks.continuity import ALL_OF_A_SIZE, ONE_PORT, ONE_PORT_RESET, UNR
 from esipp.checks.health import EACH_TARGET, TWICE
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
-from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Role, TrafficPolicy, Vantage
+from esipp.checks.model import NO_ANSWER, AddressClass, EntryKind, Family, Path, Protocol, Role, TrafficPolicy, Vantage
 from esipp.checks.versions import PROXIES
 from esipp.scenarios.service_change.subject import (
     AFFINE,
@@ -51,10 +51,25 @@ AFTER_POLICY_CHANGES = replace(
     covers="kept",
     evidence="Every answer under Cluster without a rewritten source shows the client's own address.",
 )
+SNAT = (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat"))
 DSR = (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "dsr"))
 SOURCE_KEPT = "in DSR mode, the dialled node forwards packets with their source, and the backend's node answers"
 DSR_EVIDENCE = "The client gets an answer, its own address is the source, and Cilium's ConfigMap says DSR."
 DSR_HIDES = "Nothing that the API promises: the client got its answer, and the source is its own address."
+HYBRID = (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "hybrid"))
+"""DSR for TCP, SNAT for UDP."""
+
+
+def in_hybrid(known: KnownDifference) -> KnownDifference:
+    """Return a difference of DSR for TCP, or one of SNAT for UDP, as it is in hybrid mode."""
+    return replace(
+        known,
+        when=HYBRID,
+        reason=known.reason.replace("in DSR mode,", "in hybrid mode, as with DSR, for TCP"),
+        evidence=known.evidence.replace("says DSR", "says hybrid").replace("in DSR mode", "in hybrid mode"),
+    )
+
+
 KEPT_IN_DSR = KnownDifference(
     DSR,
     Connections(CLIENT),
@@ -74,6 +89,7 @@ ONE_CONNECTION_FOR_TWO = KnownDifference(
     evidence="Packets show the source port of the proxy's connection, and a connection of another Service to that pod "
     "had the same port at that time. Without such packets nothing is excused.",
     hides="A connection may hang for another reason and share its port by chance.",
+    still=CILIUM_COLLISIONS_STILL,
 )
 ONE_PORT_FOR_TWO = replace(
     ONE_CONNECTION_FOR_TWO,
@@ -96,6 +112,7 @@ ONE_PORT_IN_DSR = replace(
     "Cilium's ConfigMap says DSR.",
     hides="A node may drop or reset what comes from this one port for another reason.",
 )
+ONE_PORT_IN_HYBRID = in_hybrid(ONE_PORT_IN_DSR)
 LARGE_IN_DSR = KnownDifference(
     DSR,
     ALL_OF_A_SIZE,
@@ -106,9 +123,10 @@ LARGE_IN_DSR = KnownDifference(
     evidence="The Service is a Cluster one. No datagram of this size was answered, new TCP connections on the same way "
     "were, and Cilium's ConfigMap says DSR.",
     hides="Another cause for which a node passes no datagram of this size on to another node.",
+    still=CILIUM_DSR_SIZE_STILL,
 )
 SAME_PORT = KnownDifference(
-    (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),
+    SNAT,
     Connections(CLIENT | NODE, collides=True),
     "a finding: Cilium's SNAT keeps a client's port although a process of that node has, or just had, a connection "
     "from this port to the same pod; Cilium confuses the two and loses an answer (the ports of both show it)",
@@ -118,16 +136,20 @@ SAME_PORT = KnownDifference(
     evidence="Each lost connection had the port, protocol, family, address and pod of another one that was open, or "
     "that Cilium still tracked (10 s TCP, 60 s UDP). By chance, at most one port in ten had such a twin.",
     hides="A connection lost for another reason on such a port: at most one in ten of these.",
+    still=CILIUM_SNAT_STILL,
 )
-POLICY_CHANGES_IN_DSR = tuple(
-    KnownDifference(DSR, seen, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES)
-    for seen in ("kept", "unrewritten")
-)
+
+
+def _kept_in_dsr(seen: str) -> tuple[KnownDifference, KnownDifference]:
+    """Return the known differences for a judge of TCP that reports ``seen``."""
+    known = replace(KEPT_IN_DSR, covers=seen)
+    return known, in_hybrid(known)
+
+
+POLICY_CHANGES_IN_DSR = (*_kept_in_dsr("kept"), *_kept_in_dsr("unrewritten"))
 """For a node without local endpoints when the policy becomes Cluster; see esipp/scenarios/policy_change."""
 
-AT_BARE_NODES_IN_DSR = KnownDifference(
-    DSR, NOT_REWRITTEN, SOURCE_KEPT, (CILIUM_DSR,), evidence=DSR_EVIDENCE, hides=DSR_HIDES
-)
+AT_BARE_NODES_IN_DSR = _kept_in_dsr(NOT_REWRITTEN)
 NOT_TURNED_BACK = KnownDifference(
     DSR,
     Connections(NO_ANSWER, forwarded=True),
@@ -160,7 +182,7 @@ def _dialled_from_the_backends_node(path: Path) -> bool:
     return same_node and (pod or host) and not local(path)
 
 
-CILIUMS = (
+OF_DSR = (
     *(
         OnPaths(_dialled_from_the_backends_node, accepted, NOT_TURNED_BACK)
         for accepted in (CLIENT, NODE, CLIENT | NODE)
@@ -181,11 +203,8 @@ CILIUMS = (
         NODE,
         KEPT_IN_DSR,
     ),
-    OnPaths(
-        lambda path: path.service is not None and path.service.balancer in PROXIES,
-        frozenset({AddressClass.LOAD_BALANCER}),
-        ONE_CONNECTION_FOR_TWO,
-    ),
+)
+OF_SNAT = (
     *(
         OnPaths(
             lambda path, each=each: (
@@ -196,6 +215,40 @@ CILIUMS = (
         )
         for each in (CLIENT, NODE, CLIENT | NODE)
     ),
+    OnPaths(
+        lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.EXTERNAL_IP,
+        CLIENT,
+        KnownDifference(
+            SNAT,
+            Connections(NODE),
+            "Cilium sends a host process that dials another node's externalIP to that node, which rewrites the source "
+            "as for clients outside",
+            (CILIUM_EXTERNAL_IPS,),
+            evidence="A host process that dials another node's externalIP gets an answer, and the backend saw a node's "
+            "address.",
+            hides="Which node rewrote the source: any node's address is accepted.",
+        ),
+    ),
+)
+OF_HYBRID = tuple(
+    OnPaths(
+        lambda path, each=each, protocol=protocol: path.protocol is protocol and each.on(path),
+        each.instead_of,
+        in_hybrid(each.known),
+    )
+    for protocol, those in ((Protocol.TCP, OF_DSR), (Protocol.UDP, OF_SNAT))
+    for each in those
+)
+
+CILIUMS = (
+    *OF_DSR,
+    *OF_HYBRID,
+    OnPaths(
+        lambda path: path.service is not None and path.service.balancer in PROXIES,
+        frozenset({AddressClass.LOAD_BALANCER}),
+        ONE_CONNECTION_FOR_TWO,
+    ),
+    *OF_SNAT,
     OnPaths(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
     # where several nodes announce a VIP, those without a backend do rewrite
     OnPaths(lambda path: path.entry.kind is EntryKind.VIP, NODE, NO_REWRITE.accepting(CLIENT | NODE)),
@@ -216,20 +269,6 @@ CILIUMS = (
         ),
         NODE,
         AT_THE_CLIENT,
-    ),
-    OnPaths(
-        lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.EXTERNAL_IP,
-        CLIENT,
-        KnownDifference(
-            (REPLACES_KUBE_PROXY, ("cilium.load-balancer-mode", "snat")),
-            Connections(NODE),
-            "Cilium sends a host process that dials another node's externalIP to that node, which rewrites the source "
-            "as for clients outside",
-            (CILIUM_EXTERNAL_IPS,),
-            evidence="A host process that dials another node's externalIP gets an answer, and the backend saw a node's "
-            "address.",
-            hides="Which node rewrote the source: any node's address is accepted.",
-        ),
     ),
     OnPaths(
         lambda path: hairpin(path) and path.family is Family.IPV6,
@@ -270,6 +309,7 @@ CILIUMS = (
             nature=Nature.DEFECT,
             evidence="A client inside the cluster gets no answer from an externalIP of a Local Service.",
             hides="Such a client may get no answer for another reason.",
+            still=CILIUM_EXTERNAL_IPS_STILL,
         ),
     ),
     OnPaths(
@@ -290,6 +330,7 @@ CILIUMS = (
             evidence="A client on a node without local endpoints gets no answer from the VIP of a Service with both "
             "policies Local.",
             hides="Such a client may get no answer for another reason.",
+            still=CILIUM_SCOPES_STILL,
         ),
     ),
 )
@@ -306,6 +347,7 @@ COUNTED_TWICE = KnownDifference(
     hides="A wrong count that is twice the correct one by chance.",
     references=(CILIUM_HEALTH_SERVER,),
     since="cilium.version 1.18",
+    still=CILIUM_COUNTS_STILL,
 )
 """Before 1.18, another health server counted the pods of one family: the one that was written last."""
 
@@ -327,6 +369,7 @@ FLOWS_KEPT = KnownDifference(
     evidence="Only flows from ports that were in use before the change reach the previous pods. Flows from new ports "
     "of the same client do not.",
     hides="Cilium may keep such flows for another reason.",
+    still=CILIUM_FLOWS_STILL,
 )
 CLIENTS_KEPT = KnownDifference(
     when=(REPLACES_KUBE_PROXY,),
@@ -338,6 +381,7 @@ CLIENTS_KEPT = KnownDifference(
     nature=Nature.FINDING,
     evidence="All requests of the client reach the one pod that it had by its affinity before the change.",
     hides="Cilium may keep such a client there for another reason.",
+    still=CILIUM_FLOWS_STILL,
 )
 
 FORGOTTEN_NODE = KnownDifference(
@@ -371,4 +415,5 @@ LARGE_DROPPED = KnownDifference(
     nature=Nature.DEFECT,
     evidence="No large answer arrives in the whole event. The same client gets small answers from the same address.",
     hides="Large answers may be lost for another reason on the way to this client.",
+    still=CILIUM_SMALL_MTU_FIX,
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from esipp.checks.ingress import AT_SERVICE, OF_SERVICE, PROXY
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
 from esipp.checks.model import NO_ANSWER, OF_NODES, AddressClass, EntryKind, Path, Role, TrafficPolicy, Vantage
-from suites.known_differences.balancers import EVIDENCE, HIDES, REASON, REFERENCES
+from suites.known_differences.balancers import ANNOUNCED_WITHOUT_ENDPOINT, EVIDENCE, HIDES, REASON, REFERENCES
 from suites.known_differences.cilium import CILIUMS
 from suites.known_differences.where import (
     BARE,
@@ -167,6 +167,7 @@ DIFFERENCES = (
         ),
     ),
     *CILIUMS,
+    ANNOUNCED_WITHOUT_ENDPOINT,
     OnPaths(
         lambda path: from_outside_under_cluster(path) and path.entry.role is Role.ENDPOINT_NODE,
         NODE,

@@ -97,6 +97,27 @@ def test_what_only_dsr_does_is_known_of_it_alone(name: str, shown: AddressClass)
     assert verdict(path_check, show(path_check.subject.path, OTHER), facts=DSR).status is Status.FAIL
 
 
+HYBRID = CILIUM | {"cilium.load-balancer-mode": "hybrid"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [pair for pair in IN_DSR if "annotated" not in pair[0]], ids=lambda each: str(each)
+)
+def test_hybrid_mode_is_dsr_for_tcp_alone(name: str, shown: AddressClass) -> None:
+    path_check = by_id(name)
+    assert verdict(path_check, show(path_check.subject.path, shown), facts=HYBRID).status is Status.KNOWN
+    over_udp = by_id(name.replace(".tcp.", ".udp."))
+    assert verdict(over_udp, show(over_udp.subject.path, shown), facts=DSR).status is Status.KNOWN
+    assert verdict(over_udp, show(over_udp.subject.path, shown), facts=HYBRID).status is Status.FAIL
+
+
+def test_hybrid_mode_is_snat_for_udp_alone() -> None:
+    name = "external-ips.cluster.{}.ipv4.host-on-endpoint-node-to-external-ip-of-bare-node"
+    for protocol, status in (("udp", Status.KNOWN), ("tcp", Status.FAIL)):
+        path_check = by_id(name.format(protocol))
+        assert verdict(path_check, show(path_check.subject.path, NODE), facts=HYBRID).status is status
+
+
 def test_answers_that_are_not_turned_back_are_a_defect_of_dsr_before_1_19() -> None:
     path_check = by_id("nodeport.cluster.udp.ipv4.pod-on-endpoint-node-to-bare-node.answers")
     misdirected = Observation(path_check.subject.path.key, 0, Outcome.MISDIRECTED)

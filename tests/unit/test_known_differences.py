@@ -11,7 +11,7 @@ import pytest
 from esipp.checks.catalog import all_checks, all_path_checks
 from esipp.checks.check import Status, checks_about
 from esipp.checks.expiry import all_claims, binds, by_claim, claims_of, sights
-from esipp.checks.ingress import AT_SERVICE, OF_SERVICE
+from esipp.checks.ingress import AT_ANNOUNCER, AT_SERVICE, OF_SERVICE
 from esipp.checks.known_differences import Connections, KnownDifference, Nature
 from esipp.checks.observation import Verdict
 from esipp.checks.policy_change import Isolated
@@ -95,14 +95,26 @@ def test_a_claim_can_begin_with_a_version(version: str, yet: bool) -> None:
 def test_what_cilium_mended_is_no_excuse_from_that_version_on() -> None:
     """By its lanes: one of each minor version below, and one above, must show or not show it."""
     limited = {claim.limit for claim in all_claims() if "cilium.version" in claim.limit}
-    assert limited == {"cilium.version before 1.19", "cilium.version from 1.18"}
+    assert limited == {"cilium.version before 1.19", "cilium.version before 1.20.2", "cilium.version from 1.18"}
     for claim in all_claims():
         facts = {**dict(claim.when), "kubernetes": "v1.36.3"}
-        there = {minor for minor in ("1.15", "1.18", "1.19") if claim.holds(facts | {"cilium.version": f"{minor}.1"})}
+        lanes = ("1.15.19", "1.18.6", "1.19.1", "1.20.2")
+        there = {version for version in lanes if claim.holds(facts | {"cilium.version": version})}
         if claim.before == "cilium.version 1.19":
-            assert there == {"1.15", "1.18"}, claim.reason
+            assert there == {"1.15.19", "1.18.6"}, claim.reason
+        elif claim.before == "cilium.version 1.20.2":
+            assert there == {"1.15.19", "1.18.6", "1.19.1"}, claim.reason
         elif claim.since == "cilium.version 1.18":
-            assert there == {"1.18", "1.19"}, claim.reason
+            assert there == {"1.18.6", "1.19.1", "1.20.2"}, claim.reason
+
+
+def test_each_defect_of_cilium_ends_with_a_version_or_is_still_there() -> None:
+    of_cilium = [claim for claim in all_claims() if any("cilium" in f"{name} {value}" for name, value in claim.when)]
+    faults = [claim for claim in of_cilium if claim.nature is not Nature.ALLOWED]
+    assert len(faults) > 10
+    for claim in faults:
+        assert bool(claim.before) is not bool(claim.still), claim.reason
+        assert not claim.still or claim.still.url, claim.reason
 
 
 def test_claims_of_all_suites_are_found() -> None:
@@ -124,8 +136,8 @@ def test_every_entry_about_paths_covers_a_check() -> None:
 
 
 def test_no_claim_misspells_a_fact() -> None:
-    """Facts are those of the frozen ledgers, and those that no lane has: no kube-proxy, and a Service's ingress."""
-    recorded = {AT_SERVICE, OF_SERVICE, KUBE_PROXY}
+    """Facts are those of the frozen ledgers, and those of none: no kube-proxy, a Service's ingress and announcer."""
+    recorded = {AT_SERVICE, OF_SERVICE, AT_ANNOUNCER, KUBE_PROXY}
     for path in (Path(__file__).parents[1] / "frozen" / "ledgers").iterdir():
         lines = map(json.loads, lzma.decompress(path.read_bytes()).splitlines())
         recorded |= {line["name"] for line in lines if line["record"] == "fact"}

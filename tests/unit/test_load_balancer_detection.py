@@ -466,8 +466,9 @@ def settled(folder: Path, before: Detected, *services: Json, ingress: str = "VIP
     vips = {number: {Family.IPV4: "192.0.2.1"} for number in range(len(services))}
     ingresses = {f"service-{number}": ingress for number in range(len(services))}
     testbed: Any = SimpleNamespace(
-        services=dict(enumerate(services)), ingress=ingress, ingresses=ingresses, balancer=before, vips=vips
-    )
+        services=dict(enumerate(services)), ingress=ingress, ingresses=ingresses, balancer=before, vips=vips,
+        cluster=None, namespace="esipp-1",
+    )  # fmt: skip
     return made(folder, more=lambda run: settle_balancer(run, findings, testbed)), facts
 
 
@@ -571,6 +572,37 @@ def test_by_which_protocol_metallb_announces_is_known_by_its_objects(objects: di
 def test_how_it_was_decided_names_the_objects() -> None:
     how = detect(KNOWN, KIND, METALLB, objects={BGP: True, L2: False}).fact.decided
     assert how == f"pods of metallb-system/controller; objects in {BGP}"
+
+
+OF_L2 = "cilium.io/v2alpha1/ciliuml2announcementpolicies"
+OF_BGP, OLD_BGP = "cilium.io/v2/ciliumbgpclusterconfigs", "cilium.io/v2alpha1/ciliumbgpclusterconfigs"
+SATISFIED = service({"ip": "192.0.2.1"}, conditions=[{"type": "cilium.io/IPAMRequestSatisfied"}])
+
+
+@pytest.mark.parametrize(
+    ("objects", "names"),
+    [
+        ({OF_L2: True, OF_BGP: False}, "cilium-l2"),
+        ({OF_L2: False, OF_BGP: True, OLD_BGP: True}, "cilium-bgp"),
+        ({OF_L2: False, OF_BGP: False}, "unknown"),
+    ],
+)
+def test_how_cilium_announces_is_known_by_its_objects(objects: dict[str, bool], names: str) -> None:
+    seen = detect(KNOWN, KIND, [], objects=objects)
+    assert seen.fact.value == names
+    assert look_again(KNOWN, seen, [], [SATISFIED]).fact.value == names
+
+
+def test_metallb_on_cilium_is_metallb_although_cilium_announces_something_by_bgp() -> None:
+    seen = detect(KNOWN, KIND, METALLB, objects={BGP: False, L2: True, OF_L2: False, OF_BGP: True, OLD_BGP: True})
+    assert look_again(KNOWN, seen, METALLB, [service(annotations=POOL)]).fact.value == "metallb-l2"
+
+
+def test_ciliums_objects_are_looked_for_where_it_is_the_network_add_on() -> None:
+    cluster = Lists(ciliuml2announcementpolicies=1, ciliumbgpclusterconfigs=0, ciliumbgppeeringpolicies=404)
+    assert objects_of(cast(Cluster, cluster), KNOWN, [], ["cilium", "cilium-operator"])[OF_L2] is True
+    assert objects_of(cast(Cluster, Lists()), KNOWN, [], ["kindnet"]) == {}
+    assert detect(KNOWN, KIND, ["cilium"]).fact.value == "unknown", "Cilium alone is no load balancer"
 
 
 class Lists:

@@ -62,7 +62,8 @@ SECTIONS = {
     "`off_by_default`",
     "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether traffic "
     "goes to all nodes at once), `bound` (seconds until a node gets no more traffic, if not derived from N and "
-    "period), `fail_over` (seconds until another node has the VIP of a node that is gone)",
+    "period), `fail_over` (seconds until another node has the VIP of a node that is gone), `lease` (the Lease in "
+    "kube-system whose holder announces a Service, with NAMESPACE and SERVICE)",
     "[probes]": "`from`: CIDRs, or a description",
     "[carries]": "`families`, `protocols`",
     "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
@@ -75,7 +76,7 @@ SECTIONS = {
     "[found]": "`platforms`, `default`, `workloads`, `classes`, `finalizers`, `annotations`, `hostnames`, `ip_modes`, "
     "`conditions`: what identifies it on a cluster; `needs`: annotations that must also be set, for a variant that is "
     "otherwise identified like the profile it extends; `objects`: API collections (`group/version/plural`) that are "
-    "not empty where it is in use",
+    "not empty where it is in use; `add_ons`: network add-ons beside which objects are looked for",
 }
 """The keys of each section; all but the first, ``[sources]`` and ``[found]`` also have ``source``."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget, Convergence, Reading, converge
 from esipp.checks.check import Level
+from esipp.checks.ingress import facts_at
 from esipp.checks.model import NO_ANSWER, Client, EntryKind, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
@@ -146,7 +147,7 @@ def must_answer(path_checks: Iterable[PathCheck], facts: Mapping[str, str]) -> s
         path_check.subject.path
         for path_check in path_checks
         for known in path_check.differences
-        if known.connections.accept & NO_ANSWER and known.holds(facts)
+        if known.connections.accept & NO_ANSWER and known.holds(facts_at(path_check.subject.own_service, facts))
     }
     return (
         wanted - may_be_silent
