@@ -356,6 +356,12 @@ CILIUM_NAMESAKES_FIX = issue(
 CILIUM_SMALL_MTU = issue(_CILIUM, 34380, "Communication from world with lower MTU is failing to LoadBalancer services")
 CILIUM_SMALL_MTU_FIX = issue(_CILIUM, 46993, 'Handle "fragmentation needed" / "packet too big" for Layer 4 Services')
 CILIUM_NODE_CLEANUP = issue(_CILIUM, 7628, "node/store: delete ipcache entries for node events")
+CILIUM_VIPS_BESIDE = issue(
+    _CILIUM,
+    45252,
+    "[v1.19] LoadBalancer-Services with externalTrafficPolicy=Local are failing when internal workloads access the "
+    "external LoadBalancer address",
+)
 CILIUM_L2_LOCAL = issue(_CILIUM, 27800, "L2Announcement with externalTrafficPolicy: Local")
 CILIUM_L2_LOCAL_FIX = _newest_cilium("pkg/l2announcer/l2announcer.go", "hasLocalBackends")
 CILIUM_NO_REWRITE = issue(_CILIUM, 33574, "Cilium does not SNAT external source IP for pods on same node")

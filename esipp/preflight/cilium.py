@@ -27,6 +27,11 @@ TIMEOUT, BOUND = 2.0, 10.0
 SCTP = "cilium.sctp"
 """The fact that shows whether Cilium supports SCTP at all, between pods and to Services."""
 
+MASQUERADES = ("pod-to-outside.ipv4", "pod-to-outside.ipv6")
+LOOPBACKS = ("cilium.loopback.ipv4", "cilium.loopback.ipv6")
+BESIDE_KUBE_PROXY = ("cilium.kube-proxy-replacement", "cilium.routing", SCTP, *LOOPBACKS, *MASQUERADES)
+"""The facts that also hold beside kube-proxy: Cilium then carries the pods' packets, and those to ClusterIPs itself."""
+
 
 def version(image: str, daemon_set: str = "cilium") -> Fact:
     """The version from the tag of a DaemonSet's image, such as ``1.18.6``; unknown if the tag is no version."""
@@ -56,13 +61,10 @@ def read_config(config: Mapping[str, Any]) -> dict[str, Fact]:
         "cilium.routing": setting("routing-mode", "tunnel"),
         "cilium.socket-balancing": _at_sockets(config),
         "cilium.sockets-of-hosts": _of_hosts(config),
-        "cilium.loopback.ipv4": setting("ipv4-service-loopback-address", "169.254.42.1"),
-        "cilium.loopback.ipv6": setting("ipv6-service-loopback-address", "fe80::1"),
+        LOOPBACKS[0]: setting("ipv4-service-loopback-address", "169.254.42.1"),
+        LOOPBACKS[1]: setting("ipv6-service-loopback-address", "fe80::1"),
         SCTP: setting("enable-sctp", "false"),
-        **{
-            f"pod-to-outside.ipv{digit}": _masquerades(setting(f"enable-ipv{digit}-masquerade", "true"))
-            for digit in "46"
-        },
+        **{name: _masquerades(setting(f"enable-{name.rpartition('.')[2]}-masquerade", "true")) for name in MASQUERADES},
         "cilium.kube-proxy-healthz-address": setting("kube-proxy-replacement-healthz-bind-address", "none"),
     }
     theirs = {

@@ -61,7 +61,7 @@ def proxy_facts(cluster: Cluster) -> dict[str, Fact]:
     if replaced:
         settings = settings | cilium.read_config(config)
     elif config:
-        settings |= {name: cilium.read_config(config)[name] for name in ("cilium.kube-proxy-replacement", cilium.SCTP)}
+        settings |= {name: cilium.read_config(config)[name] for name in cilium.BESIDE_KUBE_PROXY}
     elif names is not None and "kube-proxy" not in names:  # kubeadm's ConfigMap of a removed kube-proxy says nothing
         settings = {name: Fact("unknown", why) for name in settings}
     settings["cilium.version"] = cilium.version((images or {}).get("cilium", ""))

@@ -34,6 +34,8 @@ from suites.references import *
 from suites.references import CILIUM_HEALTH_SERVER
 
 REPLACES_KUBE_PROXY = ("service-proxy", "cilium")
+BESIDE_KUBE_PROXY = (("service-proxy", "kube-proxy"), ("network-add-on", "cilium"))
+"""Cilium still serves ClusterIPs for pods."""
 NO_REWRITE = KnownDifference(
     (REPLACES_KUBE_PROXY,),
     Connections(CLIENT),
@@ -240,6 +242,36 @@ OF_HYBRID = tuple(
     for each in those
 )
 
+OF_LOOPBACK = (
+    OnPaths(
+        lambda path: hairpin(path) and path.family is Family.IPV6,
+        HAIRPIN,
+        KnownDifference(
+            (),
+            Connections(NO_ANSWER, forwarded=True),
+            "Cilium before 1.19 has no loopback for IPv6 Services: a pod receives its own packet from its own address, "
+            "which TCP never answers, and UDP answers bypass the Service",
+            (CILIUM_LOOPBACK_IPV6, CILIUM_LOOPBACK_IPV6_FIX),
+            before="cilium.version 1.19",
+            nature=Nature.DEFECT,
+            evidence="A pod that dials its own IPv6 Service gets no answer, or one from another address.",
+            hides="Such a pod may get no answer for another reason.",
+        ),
+    ),
+    OnPaths(
+        hairpin,
+        HAIRPIN,
+        KnownDifference(
+            (),
+            Connections(frozenset({AddressClass.OTHER}), proof=Proof.FACT, names="cilium.loopback"),
+            "a pod that reaches itself through a Service sees Cilium's loopback address",
+            (CILIUM_LOOPBACK, CILIUM_LOOPBACK_IPV6_FIX),
+            evidence="The source is exactly the loopback address from Cilium's ConfigMap, or its default.",
+            hides="Nothing else: no other address is accepted.",
+        ),
+    ),
+)
+
 CILIUMS = (
     *OF_DSR,
     *OF_HYBRID,
@@ -270,31 +302,34 @@ CILIUMS = (
         NODE,
         AT_THE_CLIENT,
     ),
-    OnPaths(
-        lambda path: hairpin(path) and path.family is Family.IPV6,
-        HAIRPIN,
-        KnownDifference(
-            (REPLACES_KUBE_PROXY,),
-            Connections(NO_ANSWER, forwarded=True),
-            "Cilium before 1.19 has no loopback for IPv6 Services: a pod receives its own packet from its own address, "
-            "which TCP never answers, and UDP answers bypass the Service",
-            (CILIUM_LOOPBACK_IPV6, CILIUM_LOOPBACK_IPV6_FIX),
-            before="cilium.version 1.19",
-            nature=Nature.DEFECT,
-            evidence="A pod that dials its own IPv6 Service gets no answer, or one from another address.",
-            hides="Such a pod may get no answer for another reason.",
-        ),
+    *(OnPaths(each.on, each.instead_of, replace(each.known, when=(REPLACES_KUBE_PROXY,))) for each in OF_LOOPBACK),
+    *(
+        OnPaths(
+            lambda path, each=each: path.entry.kind is EntryKind.CLUSTER_IP and each.on(path),
+            each.instead_of,
+            replace(each.known, when=BESIDE_KUBE_PROXY),
+        )
+        for each in OF_LOOPBACK
     ),
     OnPaths(
-        hairpin,
-        HAIRPIN,
+        lambda path: (
+            short_circuit(path)
+            and path.client.vantage is Vantage.POD
+            and path.entry.kind in (EntryKind.VIP, EntryKind.EXTERNAL_IP)
+        ),
+        CLIENT,
         KnownDifference(
-            (REPLACES_KUBE_PROXY,),
-            Connections(frozenset({AddressClass.OTHER}), proof=Proof.FACT, names="cilium.loopback"),
-            "a pod that reaches itself through a Service sees Cilium's loopback address",
-            (CILIUM_LOOPBACK, CILIUM_LOOPBACK_IPV6_FIX),
-            evidence="The source is exactly the loopback address from Cilium's ConfigMap, or its default.",
-            hides="Nothing else: no other address is accepted.",
+            BESIDE_KUBE_PROXY,
+            Connections(NO_ANSWER),
+            "Cilium serves VIPs and externalIPs for pods also beside kube-proxy, and uses only local endpoints of "
+            "Local Services, so a pod on a node without any gets no answer",
+            (CILIUM_VIPS_BESIDE,),
+            since="cilium.version 1.19",
+            nature=Nature.DEFECT,
+            evidence="A pod on a node without local endpoints gets no answer from the VIP or externalIP of a Local "
+            "Service.",
+            hides="Such a pod may get no answer for another reason.",
+            still=CILIUM_VIPS_BESIDE,
         ),
     ),
     OnPaths(

@@ -101,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     there = ClusterAccess.load(places())
     if CONTEXT not in os.environ or there is None:
         return
-    here = CILIUM if lane_file.load(there.lane).has_cilium else KUBE_PROXY
+    here = CILIUM if lane_file.load(there.lane).service_proxy == lane_file.CILIUM else KUBE_PROXY
     others = [each for each in items if here not in _data_planes(each)]
     if others:
         config.stash[OTHERS] = sorted(str(each.name) for each in others)

@@ -151,6 +151,37 @@ def test_a_pod_that_reaches_itself_sees_the_very_loopback_address_of_cilium_s_co
     )
 
 
+BESIDE = {
+    "service-proxy": "kube-proxy",
+    "network-add-on": "cilium",
+    "cilium.version": "1.18.6",
+    "cilium.kube-proxy-replacement": "false",
+    "cilium.loopback.ipv4": LOOPBACK,
+}
+
+
+def test_beside_kube_proxy_a_pod_that_reaches_itself_at_a_clusterip_sees_ciliums_loopback() -> None:
+    cluster_ip, vip = (
+        by_id("clusterip.tcp.ipv4.backend-to-clusterip"),
+        by_id("loadbalancer.cluster.tcp.ipv4.backend-to-vip"),
+    )
+    assert verdict(cluster_ip, answer(cluster_ip.subject.path, LOOPBACK), facts=BESIDE).status is Status.KNOWN
+    assert verdict(vip, answer(vip.subject.path, LOOPBACK), facts=BESIDE).status is Status.FAIL, "kube-proxy's"
+    elsewhere = BESIDE | {"network-add-on": "kindnet"}
+    assert verdict(cluster_ip, answer(cluster_ip.subject.path, LOOPBACK), facts=elsewhere).status is Status.FAIL
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.18.6", Status.FAIL), ("1.19.1", Status.KNOWN)])
+def test_beside_kube_proxy_pods_without_a_local_endpoint_do_not_reach_local_vips_from_1_19_on(
+    version: str, status: Status
+) -> None:
+    check = by_id("loadbalancer.local.tcp.ipv4.pod-on-other-node-to-vip")
+    facts = BESIDE | {"cilium.version": version}
+    assert verdict(check, show(check.subject.path, REFUSED), facts=facts).status is status
+    host = by_id("loadbalancer.local.tcp.ipv4.host-on-other-node-to-vip")
+    assert verdict(host, show(host.subject.path, REFUSED), facts=facts).status is Status.FAIL
+
+
 def test_host_processes_are_known_only_where_their_sockets_are_balanced() -> None:
     path_check = by_id("nodeport.cluster.tcp.ipv4.host-on-endpoint-node-to-bare-node")
     facts = CILIUM | {"cilium.sockets-of-hosts": "not balanced"}

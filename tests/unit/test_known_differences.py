@@ -95,7 +95,9 @@ def test_a_claim_can_begin_with_a_version(version: str, yet: bool) -> None:
 def test_what_cilium_mended_is_no_excuse_from_that_version_on() -> None:
     """By its lanes: one of each minor version below, and one above, must show or not show it."""
     limited = {claim.limit for claim in all_claims() if "cilium.version" in claim.limit}
-    assert limited == {"cilium.version before 1.19", "cilium.version before 1.20.2", "cilium.version from 1.18"}
+    before, since = ("1.19", "1.20.2"), ("1.18", "1.19")
+    assert limited == {f"cilium.version {word} {each}" for word, those in (("before", before), ("from", since))
+                       for each in those}  # fmt: skip
     for claim in all_claims():
         facts = {**dict(claim.when), "kubernetes": "v1.36.3"}
         lanes = ("1.15.19", "1.18.6", "1.19.1", "1.20.2")
@@ -104,6 +106,8 @@ def test_what_cilium_mended_is_no_excuse_from_that_version_on() -> None:
             assert there == {"1.15.19", "1.18.6"}, claim.reason
         elif claim.before == "cilium.version 1.20.2":
             assert there == {"1.15.19", "1.18.6", "1.19.1"}, claim.reason
+        elif claim.since == "cilium.version 1.19":
+            assert there == {"1.19.1", "1.20.2"}, claim.reason
         elif claim.since == "cilium.version 1.18":
             assert there == {"1.18.6", "1.19.1", "1.20.2"}, claim.reason
 
