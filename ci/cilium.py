@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from ci import network
 from ci.access import ClusterAccess
 from ci.cluster import kubectl
 from ci.hermetic.golang import cilium_module
@@ -110,10 +111,34 @@ def render(chart: Chart, lane: Lane, kubernetes: str, file: Path) -> str:
     return rendered
 
 
+def check_cgroups(there: ClusterAccess, lane: str) -> None:
+    """Make sure that each node has a cgroup of its own in the cgroup v2 hierarchy, where its agent attaches programs.
+
+    The root of the hierarchy has no such file; who has no other cgroup there is on it with all of the machine.
+
+    Raises:
+        SetupError: a node has none.
+    """
+    mounted = "mount -t cgroup2 none /mnt && test -e /mnt/cgroup.events"
+    for node in network.node_addresses(there):
+        if there.ask("docker", "exec", "--privileged", node, "unshare", "--mount", "sh", "-c", mounted) is None:
+            raise SetupError(
+                f"The lane '{lane}' cannot run here: {node} has no cgroup v2 of its own, so that Cilium's socket "
+                "programs would act on all of this machine.",
+                "use a machine with cgroup v2, or kind-cilium: its programs act on the nodes' own namespaces only.",
+            )
+
+
 def install(there: ClusterAccess, chart: Chart, lane: Lane, journal: Journal) -> None:
-    """Install it; returns when every node's agent, and the operator, are ready."""
+    """Install it; returns when every node's agent, and the operator, are ready.
+
+    Raises:
+        SetupError: helm refuses, it does not become ready, or its socket programs would act on more than the cluster.
+    """
     hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} logs daemonset/cilium --all-containers"
     with journal.step("install Cilium", hint=hint) as step:
+        if not values(lane)["socketLB"]["hostNamespaceOnly"]:
+            check_cgroups(there, lane.name)
         path = step.log.with_suffix(".yaml")
         path.write_text(render(chart, lane, there.kubernetes, step.log.with_suffix(".values.yaml")))
         kubectl(there, step, "apply", "--server-side", "--filename", path)

@@ -174,6 +174,7 @@ AT_THE_CLIENT = KnownDifference(
     hides="A node without local endpoints may serve clients inside the cluster in another way, with their own address.",
 )
 AT_ITS_SOCKETS = replace(AT_THE_CLIENT, when=(REPLACES_KUBE_PROXY, ("cilium.sockets-of-hosts", "balanced")))
+AT_PODS_SOCKETS = replace(AT_THE_CLIENT, when=(REPLACES_KUBE_PROXY, ("cilium.socket-balancing", "hosts and pods")))
 
 
 def _dialled_from_the_backends_node(path: Path) -> bool:
@@ -284,15 +285,18 @@ CILIUMS = (
     OnPaths(lambda path: path.entry.role is Role.ENDPOINT_NODE, NODE, NO_REWRITE),
     # where several nodes announce a VIP, those without a backend do rewrite
     OnPaths(lambda path: path.entry.kind is EntryKind.VIP, NODE, NO_REWRITE.accepting(CLIENT | NODE)),
-    OnPaths(
-        lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.NODE_PORT,
-        NODE,
-        AT_ITS_SOCKETS,
-    ),
-    OnPaths(
-        lambda path: path.client.vantage is Vantage.NODE and path.entry.kind is EntryKind.NODE_PORT and local(path),
-        NO_ANSWER,
-        AT_ITS_SOCKETS,
+    *(
+        OnPaths(
+            lambda path, vantage=vantage, accepted=accepted: (
+                path.client.vantage is vantage
+                and path.entry.kind is EntryKind.NODE_PORT
+                and (accepted == NODE or local(path))
+            ),
+            accepted,
+            known,
+        )
+        for vantage, known in ((Vantage.NODE, AT_ITS_SOCKETS), (Vantage.POD, AT_PODS_SOCKETS))
+        for accepted in (NODE, NO_ANSWER)
     ),
     OnPaths(
         lambda path: (

@@ -76,6 +76,28 @@ def test_cilium_beside_kube_proxy_replaces_nothing_of_it() -> None:
     assert "addon/kube-proxy" not in {phase for patch in config["kubeadmConfigPatches"] for phase in _skipped(patch)}
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_socket_programs_act_on_nodes_alone(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+
+    def ask(_: ClusterAccess, *words: str, **__: object) -> str | None:
+        asked.append(words[3])
+        return "" if own else None
+
+    monkeypatch.setattr(ClusterAccess, "ask", ask)
+    monkeypatch.setattr(cilium.network, "node_addresses", lambda _: {"esipp-worker": [], "esipp-worker2": []})
+    there = ClusterAccess("hermetic", "kind-cilium-sockets", "v1.36.3", "node:1")
+    if own:
+        cilium.check_cgroups(there, there.lane)
+        assert asked == ["esipp-worker", "esipp-worker2"]
+        return
+    with pytest.raises(SetupError, match=r"esipp-worker has no cgroup v2 of its own.*act on all of this machine"):
+        cilium.check_cgroups(there, there.lane)
+    only = [each.name for each in lane_lists.lanes("*") if each.has_cilium
+            and not cilium.values(each)["socketLB"]["hostNamespaceOnly"]]  # fmt: skip
+    assert only == ["kind-cilium-sockets"]
+
+
 def test_dsr_goes_through_no_vxlan() -> None:
     """Cilium's agent refuses both together: its DSR through a tunnel needs Geneve."""
     found = cilium.values(lane_file.load("kind-cilium-vxlan"))

@@ -182,6 +182,22 @@ def test_beside_kube_proxy_pods_without_a_local_endpoint_do_not_reach_local_vips
     assert verdict(host, show(host.subject.path, REFUSED), facts=facts).status is Status.FAIL
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nodeport.cluster.tcp.ipv4.pod-on-other-node-to-bare-node",
+        "nodeport.local.tcp.ipv4.pod-on-other-node-to-bare-node",
+    ],
+)
+def test_pods_are_known_only_where_their_sockets_are_balanced(name: str) -> None:
+    path_check = by_id(name)
+    seen = show(path_check.subject.path, CLIENT)
+    assert verdict(path_check, seen, facts=CILIUM).status is Status.FAIL
+    assert (
+        verdict(path_check, seen, facts=CILIUM | {"cilium.socket-balancing": "hosts and pods"}).status is Status.KNOWN
+    )
+
+
 def test_host_processes_are_known_only_where_their_sockets_are_balanced() -> None:
     path_check = by_id("nodeport.cluster.tcp.ipv4.host-on-endpoint-node-to-bare-node")
     facts = CILIUM | {"cilium.sockets-of-hosts": "not balanced"}
