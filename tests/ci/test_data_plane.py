@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from ci import cilium, cluster, lane, lane_file, lane_lists, ways
+from ci import cilium, cluster, lane, lane_file, lane_lists, network, ways
 from ci.access import ClusterAccess
 from ci.hermetic import cilium as hermetic_cilium
 from ci.hermetic import golang
@@ -85,7 +85,7 @@ def test_socket_programs_act_on_nodes_alone(own: bool, monkeypatch: pytest.Monke
         return "" if own else None
 
     monkeypatch.setattr(ClusterAccess, "ask", ask)
-    monkeypatch.setattr(cilium.network, "node_addresses", lambda _: {"esipp-worker": [], "esipp-worker2": []})
+    monkeypatch.setattr(network, "node_addresses", lambda _: {"esipp-worker": [], "esipp-worker2": []})
     there = ClusterAccess("hermetic", "kind-cilium-sockets", "v1.36.3", "node:1")
     if own:
         cilium.check_cgroups(there, there.lane)
