@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import ParamSpec
 
 from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
@@ -18,6 +19,7 @@ from tests.broken.breakage import RunOptions
 from tests.broken.nodes import Live, Nodes, Placed, Rule, new_mark
 from tests.broken.policy_changes import LOOKS, entered_once, for_a_moment, in_background, set_up_run
 
+Asked = ParamSpec("Asked")
 IsSo = Callable[[], bool]
 Happens = Callable[[Nodes], IsSo]
 """What tells whether something is so, or has happened since the break was applied."""
@@ -170,13 +172,13 @@ def at_controller(nodes: Nodes) -> str:
     return str(pod["spec"]["nodeName"])
 
 
-def so_for(seconds: float, is_so: IsSo) -> IsSo:
+def so_for(seconds: float, is_so: Callable[Asked, bool]) -> Callable[Asked, bool]:
     """Whether something has been so for some seconds."""
     since: float | None = None
 
-    def has_been() -> bool:
+    def has_been(*of: Asked.args, **more: Asked.kwargs) -> bool:
         nonlocal since
-        since = (since or time.monotonic()) if is_so() else None
+        since = (since or time.monotonic()) if is_so(*of, **more) else None
         return since is not None and time.monotonic() - since >= seconds
 
     return has_been

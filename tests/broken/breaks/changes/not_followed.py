@@ -14,10 +14,14 @@ from esipp.judging.topology import family_of
 from esipp.scenarios.service_change.subject import At, Claim, Pods, ServiceChange, service_of
 from tests.broken.breakage import Break, Group, RunOptions
 from tests.broken.breaks.changes.freed import AT_NODES, SEEN_BEFORE, at_node_ports, lives_on, of_stream, run_of
+from tests.broken.during import so_for
 from tests.broken.lost import node_port_dropped
 from tests.broken.matching import AT_THE_NODE, DROP, hands_to, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import in_background, set_up_run, states_of
+
+AFTER_REFUSALS = 5.0
+"""Seconds without endpoints after which enough requests have been refused, and a kept flow has shown where it goes."""
 
 Make = Callable[[Nodes, Live, Json], Iterator[Rule]]
 """The rules, from the Service as it is after the change."""
@@ -269,9 +273,9 @@ BREAKS = (
     Break(
         "not-served-again-after-no-endpoints",
         Group.CHANGES,
-        "nodes drop what comes to the nodePort of a Service once it had no endpoints, also when it has one again",
+        "nodes drop what comes to the nodePort of a Service that had no endpoints for five seconds, and has one",
         run_of("scaled-to-zero"),
-        once("scaled-to-zero", selects(Pods.NONE), dropped_at_node_ports),
+        once("scaled-to-zero", so_for(AFTER_REFUSALS, selects(Pods.NONE)), dropped_at_node_ports),
         served("scaled-to-zero", *NODE_PORTS),
         names="does not follow a change",
         at_once=False,
