@@ -64,21 +64,11 @@ def fetch_chart(folder: Path, version: str, journal: Journal) -> Chart:
 
 
 def values(lane: Lane) -> dict[str, Any]:
-    """The chart's values for a lane: the common ones, those from its kind config, then its own.
-
-    Raises:
-        SetupError: the kind config has no pod subnets.
-    """
-    networking = yaml.safe_load(lane.kind_config.read_text())["networking"]
-    subnets = [net.strip() for net in str(networking.get("podSubnet") or "").split(",") if net.strip()]
-    if not subnets:
-        raise SetupError(
-            f"kind-configs/{lane.kind_config.name} has no podSubnet.", "Cilium needs it to know what not to masquerade."
-        )
+    """The chart's values for a lane: the common ones, those from its kind config, then its own."""
     here: dict[str, Any] = {"k8sServiceHost": f"{CLUSTER}-control-plane", "k8sServicePort": 6443}
     here["kubeProxyReplacement"] = lane.service_proxy == CILIUM
-    for key, sign in (("ipv4", "."), ("ipv6", ":")):
-        its = next((net for net in subnets if sign in net.partition("/")[0]), "")
+    for key in ("ipv4", "ipv6"):
+        its = lane.pod_subnets.get(key)
         here[key] = {"enabled": bool(its)}
         here |= {f"{key}NativeRoutingCIDR": its} if its else {}
     return laid_over(laid_over(yaml.safe_load(VALUES.read_text()), here), lane.cilium_values)
@@ -129,7 +119,7 @@ def check_cgroups(there: ClusterAccess, lane: str) -> None:
             )
 
 
-def install(there: ClusterAccess, chart: Chart, lane: Lane, journal: Journal) -> None:
+def install(chart: Chart, lane: Lane, there: ClusterAccess, journal: Journal) -> None:
     """Install it; returns when every node's agent, and the operator, are ready.
 
     Raises:

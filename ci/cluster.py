@@ -9,9 +9,8 @@ import yaml
 
 from ci.access import ClusterAccess
 from ci.containers import Image, name_of
-from ci.hermetic.store import key_of
 from ci.lane_file import Lane
-from ci.places import CI, CLUSTER, CONTEXT, ROOT, Places
+from ci.places import CLUSTER, CONTEXT, ROOT, Places
 from ci.step import Journal, SetupError, Step
 
 ECHO = Image("localhost/esipp/echoserver", ROOT / "images" / "echoserver", "the echo server's")
@@ -34,11 +33,7 @@ def config_of(lane: Lane, *, hermetic: bool) -> str:
         skip = {"kind": "InitConfiguration", "skipPhases": phases}
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
     text = yaml.safe_dump(config, sort_keys=False)
-    if lane.has_cilium:  # a kept cluster is not that of other values
-        text += (
-            f"# Cilium's values: {key_of(CI / 'cilium-values.yaml', dict(lane.cilium_values))}, {lane.cilium_version}\n"
-        )
-    return text
+    return text + (f"# {lane.add_on}\n" if lane.add_on else "")
 
 
 def write_config(lane: Lane, places: Places, *, hermetic: bool) -> Path:

@@ -17,7 +17,6 @@ from typing import NoReturn
 
 from ci import (
     account,
-    cilium,
     cilium_balancer,
     cluster,
     emulation,
@@ -211,8 +210,8 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         cluster.create(there, config, journal, where.logs)
         published.install(there, lane.published, where, journal)
         network.give_further_addresses(there, journal)
-        if prepared.cilium:  # no pod gets an address before
-            cilium.install(there, prepared.cilium, lane, journal)
+        if prepared.add_on:  # no pod gets an address before
+            prepared.add_on(there, journal)
         naming = pool.submit(coredns.install, there, journal) if isinstance(way, Hermetic) else None
         image = echo.result()
         loading = pool.submit(way.load, there, image)

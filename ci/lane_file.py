@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import yaml
 
 from ci import emulation
+from ci.hermetic.store import key_of
 from ci.needs import REGISTRY, Component, Requirement
 from ci.places import CI, ROOT, versions
 from ci.step import SetupError
@@ -23,7 +24,9 @@ from esipp.base.errors import PreflightError
 LANES = CI / "lanes"
 METALLB, METALLB_BGP, REFERENCE = "metallb-l2", "metallb-bgp", "reference"
 CILIUM_L2, CILIUM_BGP = "cilium-l2", "cilium-bgp"
-BUILT_IN, CILIUM, KUBE_PROXY = "built-in", "cilium", "kube-proxy"
+BUILT_IN, CILIUM, FLANNEL, KUBE_PROXY = "built-in", "cilium", "flannel", "kube-proxy"
+POD_SUBNETS = {"ipv4": "10.244.0.0/16", "ipv6": "fd00:10:244::/56"}
+"""kind's own (pkg/apis/config/v1alpha4/default.go in its module)."""
 PATIENCE = 5
 """Health check timeout of the reference load balancer in seconds. A late answer on a busy machine is no
 failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's timeout."""
@@ -93,6 +96,8 @@ class Lane:
         moves: endpoint changes up, and as many down; default: that of `esipp run`.
         network: ``built-in`` is kind's own add-on, or on the hermetic path `network_addon.py`; ``calico`` is
             ``published`` (`ci/published.py`).
+        masquerade: whether the built-in network masquerades what pods send out of their network. kind's own always
+            does; `hermetic/masquerading.py` imitates it.
         service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``, which is then the network, too.
         cilium: the version of Cilium; default: that of `ci/versions.toml`.
         cilium_values: values of its chart, in addition to those of all lanes (`ci/cilium-values.yaml`).
@@ -116,7 +121,8 @@ class Lane:
     emulates: str = ""
     addresses: Annotated[int, _above_zero] = 1
     moves: Annotated[int, _above_zero] | None = None
-    network: Literal["built-in", "cilium", "calico"] = "built-in"
+    network: Literal["built-in", "cilium", "flannel", "calico"] = "built-in"
+    masquerade: bool = False
     service_proxy: Literal["kube-proxy", "cilium"] = "kube-proxy"
     cilium: Annotated[str, _version] | None = None
     cilium_values: Mapping[str, Any] = field(default_factory=dict)
@@ -142,9 +148,11 @@ class Lane:
         for key in ("cilium", "cilium_values"):
             if getattr(self, key) and not self.has_cilium:
                 raise ValueError(f"it has '{key}', but no Cilium")
+        if self.masquerade and self.network != BUILT_IN:
+            raise ValueError(f"it has 'masquerade', which is for the built-in network and not for '{self.network}'")
         if self.published and REGISTRY not in self.needs:
             raise ValueError(f"it uses '{self.published[0]}' as published, but does not need a registry")
-        networking = (yaml.safe_load(self.kind_config.read_text()) or {}).get("networking") or {}
+        networking = self._networking
         wanted = {"disableDefaultCNI": self.network != BUILT_IN, "kubeProxyMode": self.service_proxy != KUBE_PROXY}
         found = {
             "disableDefaultCNI": networking.get("disableDefaultCNI", False),
@@ -166,6 +174,28 @@ class Lane:
     def has_router(self) -> bool:
         """Whether a router next to the nodes receives the routes of its load balancer."""
         return bool({METALLB_BGP, CILIUM_BGP} & set(self.load_balancers))
+
+    @property
+    def add_on(self) -> str:
+        """What a cluster's network add-on is made from, beside its kind config: a kept one of another is not used."""
+        if self.network == CILIUM:
+            values = key_of(CI / "cilium-values.yaml", dict(self.cilium_values))
+            return f"Cilium's values: {values}, {self.cilium_version}"
+        if self.network == FLANNEL:
+            return f"flannel {versions()['flannel']['version']}"
+        return "masquerades" if self.masquerade else ""
+
+    @property
+    def pod_subnets(self) -> dict[str, str]:
+        """The subnets of pods by family, ``ipv4`` and ``ipv6``: those of its kind config, else kind's own."""
+        family = self._networking.get("ipFamily", "ipv4")
+        default = ",".join(net for key, net in POD_SUBNETS.items() if family in (key, "dual"))
+        nets = [net.strip() for net in (self._networking.get("podSubnet") or default).split(",")]
+        return {"ipv6" if ":" in net else "ipv4": net for net in nets}
+
+    @property
+    def _networking(self) -> dict[str, Any]:
+        return (yaml.safe_load(self.kind_config.read_text()) or {}).get("networking") or {}
 
     @property
     def control_planes(self) -> int:

@@ -4,27 +4,33 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from ci import account, cluster, loadbalancer, metallb, published, router
+from ci import account, cilium, cluster, flannel, loadbalancer, metallb, published, router
 from ci.access import ClusterAccess
-from ci.cilium import Chart, fetch_chart
 from ci.containers import name_of
-from ci.hermetic import apt, base_image
+from ci.hermetic import apt, base_image, masquerading
 from ci.hermetic import cilium as hermetic_cilium
+from ci.hermetic import flannel as hermetic_flannel
 from ci.hermetic.engine import Engine
-from ci.hermetic.images import KUBE_PROXY, Builder, prune_images
+from ci.hermetic.images import KUBE_PROXY, Builder, Built, prune_images
 from ci.hermetic.store import Store, need_space
 from ci.hermetic.thin import thin
-from ci.lane_file import Lane
+from ci.lane_file import CILIUM, FLANNEL, Lane
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError, output
 
 RUNNING_GIGABYTES = 6.0
 CILIUM_GIGABYTES = 6.0  # more: every node has a copy of its images, and unpacks it
+
+
+AddOn = Callable[[ClusterAccess, Journal], None]
+"""Installs a lane's network add-on in a new cluster, in which no pod has an address yet."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class Prepared:
     echo_base: str | None
     balancer_base: str | None
     router_base: str | None = None
-    cilium: Chart | None = None  # where the lane has it
+    add_on: AddOn | None = None  # where the lane has another one than kind's own
 
 
 class Way(Protocol):
@@ -115,17 +121,27 @@ class Hermetic:
             routing = base_image.make(base_image.ROUTER, builder.store, self.engine, self.journal)
         if lane.control_planes > 1:
             base_image.make_api_balancer(base, self.engine, self.journal)
-        node_image, chart = built.node_image, None
-        if lane.has_cilium:
-            version = lane.cilium_version
-            node_image = hermetic_cilium.make(node_image, version, builder.store, self.engine, self.journal)
-            chart = hermetic_cilium.chart(version, builder.store, self.journal)
+        node_image, add_on = self._network(lane, built, builder.store)
         for program in (built.kind, built.kubectl):
             link = self.engine.bin / program.name
             link.unlink(missing_ok=True)
             link.symlink_to(program)
         there = ClusterAccess(self.name, lane.name, lane.kubernetes, node_image)
-        return Prepared(there, built.metallb_manifest, built.base_image, base, routing, chart)
+        return Prepared(there, built.metallb_manifest, built.base_image, base, routing, add_on)
+
+    def _network(self, lane: Lane, built: Built, store: Store) -> tuple[str, AddOn | None]:
+        """The node image of the lane's network add-on, and what installs it."""
+        image = built.node_image
+        if lane.network == CILIUM:
+            image = hermetic_cilium.make(image, lane.cilium_version, store, self.engine, self.journal)
+            chart = hermetic_cilium.chart(lane.cilium_version, store, self.journal)
+            return image, partial(cilium.install, chart, lane)
+        if lane.network == FLANNEL:
+            parts = hermetic_flannel.make(built.base_image, store, self.engine, self.journal)
+            return image, partial(flannel.install, parts, lane, self.load)
+        if lane.masquerade:
+            return image, partial(masquerading.install, built.base_image, lane)
+        return image, None
 
     def echo_base(self, lane_kubernetes: str) -> str:
         """Name the base image of a standing cluster."""
@@ -227,8 +243,16 @@ class Official:
         if version != lane.kubernetes:
             self.journal.line(f"         kind publishes no image of {lane.kubernetes}: this runs on {version}.")
         there = ClusterAccess(self.name, lane.name, version, image)
-        chart = fetch_chart(self.bin, lane.cilium_version, self.journal) if lane.has_cilium else None
-        return Prepared(there, metallb.fetch_manifest(self.places, self.journal), None, None, cilium=chart)
+        manifest = metallb.fetch_manifest(self.places, self.journal)
+        return Prepared(there, manifest, None, None, add_on=self._network(lane))
+
+    def _network(self, lane: Lane) -> AddOn | None:
+        """What installs the lane's network add-on; kind installs its own, which masquerades."""
+        if lane.network == CILIUM:
+            return partial(cilium.install, cilium.fetch_chart(self.bin, lane.cilium_version, self.journal), lane)
+        if lane.network == FLANNEL:
+            return partial(flannel.install, flannel.published(self.places, self.journal), lane, self.load)
+        return None
 
     def load(self, there: ClusterAccess, image: str) -> None:
         """Let kind do it."""

@@ -439,6 +439,11 @@ AZURE = Reference(
     "Nills Franssens, Maintaining client IP on a Service in the Azure Kubernetes Service",
     "https://blog.nillsf.com/index.php/2020/07/13/maintaining-client-ip-on-a-service-in-the-azure-kubernetes-service/",
 )
+FLANNEL_MASQUERADING = Reference(
+    "flannel: pkg/trafficmngr/iptables/iptables.go, masqRules: what pods send to other addresses gets that of their "
+    "node",
+    f"{GITHUB}/flannel-io/flannel/blob/v0.28.10/pkg/trafficmngr/iptables/iptables.go",
+)
 KINDNET = Reference(
     "kindnetd: images/kindnetd/cmd/kindnetd/masq.go",
     f"{GITHUB}/kubernetes-sigs/kind/blob/main/images/kindnetd/cmd/kindnetd/masq.go",

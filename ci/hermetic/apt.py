@@ -28,6 +28,7 @@ TESTED_WITH = {
     "chromium": "chromium",
     "haproxy": "haproxy",
     "ip": "iproute2",
+    "jq": "jq",
     "kubectl": "kubernetes-client",
     "node": "nodejs",
     "openssl": "openssl",

@@ -29,6 +29,7 @@ class Build:
     defines: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  # paths in the module, kept under files/
     apart: bool = False  # each version is a kind of artifact: lanes take turns with several
+    c: bool = False  # parts of it are in C: a compiler and libc's static library have to be there
 
     @property
     def kind(self) -> str:
@@ -38,7 +39,8 @@ class Build:
     @property
     def key(self) -> str:
         """Hash what goes in."""
-        return key_of(self.folder, self.programs, self.tags, self.defines, self.files, platform.machine())
+        more = ["C"] if self.c else []
+        return key_of(self.folder, self.programs, self.tags, self.defines, self.files, platform.machine(), *more)
 
     def get(self, store: Store, journal: Journal) -> Path:
         """Return the folder with the programs, building them if need be."""
@@ -49,8 +51,9 @@ class Build:
         hint = "is the Go module proxy reachable (go env GOPROXY), and is the Go that is installed new enough?"
         with journal.step(f"build {self.name} {self.version or ''}".strip() + " from its Go module", hint=hint) as step:
             self._check_version()
-            env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
-            flags = " ".join(["-s", "-w", *(f"-X {define}" for define in self.defines)])
+            env = {**os.environ, "CGO_ENABLED": str(int(self.c)), "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+            static = ["-extldflags=-static"] if self.c else []
+            flags = " ".join(["-s", "-w", *static, *(f"-X {define}" for define in self.defines)])
             base = [go, "build", "-v", "-trimpath", "-mod=readonly", "-tags", self.tags, "-ldflags", flags]
             # One command for all packages of a module links them side by side; only a major version's
             # folder (…/server/v3) gives a program another name than its package has.
@@ -187,6 +190,29 @@ def metallb() -> Build:
     module = "go.universe.tf/metallb"
     programs = {name: f"{module}/{name}" for name in ("controller", "speaker")}
     return _pinned("metallb", module, programs, files=("config/manifests/metallb-native.yaml",))
+
+
+def flannel() -> Build:
+    """flanneld, the program that puts its CNI configuration into place, and its manifest.
+
+    On amd64, its UDP backend has parts in C. No lane uses that backend, but flanneld cannot be built without it.
+    """
+    module = "github.com/flannel-io/flannel"
+    return _pinned(
+        "flannel",
+        module,
+        {"flanneld": module, "install-conf": f"{module}/cmd/install_conf"},
+        tags="netgo,osusergo",
+        defines=(f"{module}/pkg/version.Version={versions()['flannel']['version']}",),
+        files=("Documentation/kube-flannel.yml",),
+        c=platform.machine() == "x86_64",
+    )
+
+
+def cni_plugins() -> Build:
+    """CNI's bridge plugin, which kind's node images lack."""
+    module = "github.com/containernetworking/plugins"
+    return _pinned("cni-plugins", module, {"bridge": f"{module}/plugins/main/bridge"})
 
 
 def cilium_module(version: str) -> Path:

@@ -36,7 +36,7 @@ BESIDE_KUBE_PROXY = ("cilium.kube-proxy-replacement", "cilium.routing", SCTP, *L
 def version(image: str, daemon_set: str = "cilium") -> Fact:
     """The version from the tag of a DaemonSet's image, such as ``1.18.6``; unknown if the tag is no version."""
     found = re.search(r":v?(\d+\.\d+\.\d+[^@]*)", image)
-    how = f"DaemonSet kube-system/{daemon_set}, image {image}" if image else "cannot list DaemonSets"
+    how = f"DaemonSet {daemon_set}, image {image}" if image else "cannot list DaemonSets"
     return Fact(found[1] if found else "unknown", how)
 
 

@@ -36,7 +36,7 @@ KINDS = (
         NETWORK,
         r"kindnet|calico-(?:node|typha|kube-controllers)|canal|cilium|cilium-(?:agent|operator|envoy)|anetd|antrea-.*"
         r"|ovnkube-.*|ovs-.*|weave-net|kube-flannel.*|aws-node|azure-(?:cns|cni.*|npm|ip-masq-agent)|netd|ip-masq-agent"
-        r"|kube-router|kube-ovn-.*|multus.*|esipp-network|terway.*|sdn",
+        r"|kube-router|kube-ovn-.*|multus.*|esipp-network.*|terway.*|sdn",
     ),
 )
 """The kind of a component by the name of its workload; the first match counts."""

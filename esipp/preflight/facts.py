@@ -26,6 +26,9 @@ SETTINGS = ("proxy-mode", "detect-local", "node-port-addresses", "localhost-node
 VERSION = "kube-proxy-version"
 """The fact of kube-proxy's version, which may differ from the API server's."""
 
+VERSIONS = {"kube-proxy": VERSION, "kube-flannel-ds": "flannel.version"}
+"""The facts of versions, by the DaemonSet whose image has it; that of Cilium is set even if DaemonSets are unknown."""
+
 KUBE_PROXY = "kube-proxy"
 """The fact that is ``absent`` if no kube-proxy answers on any node and no DaemonSet has its name. Otherwise it is not
 set."""
@@ -49,8 +52,9 @@ def proxy_facts(cluster: Cluster) -> dict[str, Fact]:
     names = None if images is None else set(images)
     facts = {"network-add-on": _network_add_on(names, unread)}
     settings = _kube_proxys_settings(cluster)
-    if names is not None and "kube-proxy" in names:
-        facts[VERSION] = cilium.version((images or {})["kube-proxy"], "kube-proxy")
+    facts |= {
+        fact: cilium.version((images or {})[name], name) for name, fact in VERSIONS.items() if name in (names or ())
+    }
     if names is not None and "cilium" not in names:
         proxy = (
             Fact("kube-proxy", WHERE) if "kube-proxy" in names else Fact("unknown", f"{WHERE}: none with a known name")

@@ -64,7 +64,7 @@ DIFFERENCES = (
                 ((f"pod-to-node.{family}", "masqueraded"),),
                 Connections(NODE, proof=Proof.OWN_NODE),
                 "the network add-on masquerades pod traffic to node addresses before any Service rule applies",
-                (MASQUERADE_AGENT, KINDNET),
+                (MASQUERADE_AGENT, KINDNET, FLANNEL_MASQUERADING),
                 evidence="The source is an address of the client pod's own node, and control listeners on other nodes "
                 "saw masqueraded pods in this run.",
                 hides="The client's node may masquerade only traffic to Services.",

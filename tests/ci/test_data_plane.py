@@ -48,6 +48,8 @@ def test_cilium_is_both(tmp_path: Path) -> None:
         ({}, {"networking": {"kubeProxyMode": "none"}}, "see kubeProxyMode"),
         ({"cilium_values": {"a": 1}}, PLAIN, "has 'cilium_values', but no Cilium"),
         ({"cilium": "v1.19.1"}, PLAIN, "has 'cilium', but no Cilium"),
+        ({"network": "flannel"}, PLAIN, "see disableDefaultCNI"),
+        ({"network": "flannel", "masquerade": True}, BARE, "'masquerade', which is for the built-in network"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -151,13 +153,6 @@ def test_a_family_that_pods_do_not_have_is_off(tmp_path: Path) -> None:
     found = cilium.values(replace(lane_file.load("kind-cilium"), kind_config=config))
     assert found["ipv6"] == {"enabled": False}
     assert "ipv6NativeRoutingCIDR" not in found
-
-
-def test_subnets_of_pods_must_be_reported(tmp_path: Path) -> None:
-    config = tmp_path / "none.yaml"
-    config.write_text(yaml.safe_dump(BARE))
-    with pytest.raises(SetupError, match="no podSubnet"):
-        cilium.values(replace(lane_file.load("kind-cilium"), kind_config=config))
 
 
 @pytest.mark.parametrize("version", golang.cilium_versions())

@@ -74,7 +74,7 @@ def test_every_lane_of_the_repository_is_sound() -> None:
         ({"addresses": 2}, "it has 'addresses', but emulates no load balancer"),
         ({"moves": "many"}, "moves: expected a whole number, not 'many'"),
         ({"moves": 0}, "moves: expected a whole number above 0, not 0"),
-        ({"network": "flannel"}, "network: expected one of built-in, cilium, calico, not 'flannel'"),
+        ({"network": "weave"}, "network: expected one of built-in, cilium, flannel, calico, not 'weave'"),
         ({"service_proxy": "ipvs"}, "service_proxy: expected one of kube-proxy, cilium, not 'ipvs'"),
         ({"cilium_values": ["a"]}, "cilium_values: expected a table of keys and values"),
         ({"needs": []}, "needs: expected a table of keys and values"),

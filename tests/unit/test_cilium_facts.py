@@ -235,6 +235,18 @@ def test_kube_proxys_version_is_its_own() -> None:
     assert "kube-proxy-version" not in found(["cilium"], cilium_config=SNAT)
 
 
+def test_flannel_is_a_network_add_on_with_a_version_and_no_service_proxy() -> None:
+    facts = found(["kube-proxy", "kube-flannel-ds"], kube_proxy=KUBEADM)
+    assert {name: facts[name] for name in ("network-add-on", "service-proxy", "flannel.version")} == {
+        "network-add-on": "kube-flannel-ds",
+        "service-proxy": "kube-proxy",
+        "flannel.version": "1.18.6",
+    }
+    assert "flannel.version" not in found(["kube-proxy", "kindnet"], kube_proxy=KUBEADM)
+    nobody = {"service-proxy": "unknown", "network-add-on": "kube-flannel-ds"}
+    assert measured(nobody, a=Agent())["service-proxy"] == "none"
+
+
 def test_no_kube_proxy_is_there_where_none_has_the_name_and_none_answers() -> None:
     known = {"service-proxy": "unknown", "network-add-on": "calico-node"}
     assert measured(known, a=Agent()) == {"kube-proxy": "absent"}

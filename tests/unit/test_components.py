@@ -58,6 +58,17 @@ def by_name(pods: list[Json], version: str = "v1.30.1") -> dict[tuple[str, str],
     return {(each.kind, each.name): each for each in found}
 
 
+def test_network_add_ons_of_lanes_are_components_with_the_version_of_their_image() -> None:
+    found = by_name(
+        [
+            *daemons("kube-flannel-ds", "ghcr.io/flannel-io/flannel:v0.28.10", A, 2, namespace="kube-flannel"),
+            *daemons("esipp-network-masquerading", "localhost/esipp/base:e2b1", B, 2),
+        ]
+    )
+    assert found["network-add-on", "kube-flannel/kube-flannel-ds"].version == "v0.28.10"
+    assert ("network-add-on", "esipp-network-masquerading") in found
+
+
 def test_hermetic_kind_has_images_that_no_registry_knows() -> None:
     pods = [
         *daemons("kube-proxy", "registry.k8s.io/kube-proxy:v1.36.3", A, 4),
