@@ -45,11 +45,13 @@ def options(profile: str) -> list[str]:
             f"The reference load balancer cannot emulate {profile}: its health checks under Local {what}.",
             "'esipp load-balancers' lists profiles; a variant with a monitor has a period and thresholds.",
         )
+    opened = found.steering.fail_open
     announced = ["--announce", HOSTNAME] if found.status.form.value == HOSTNAME else []
     return [
         "--default",
         class_of(found),
         *announced,
+        *(["--fail-open"] if found.kind is Class.FORWARDER and opened and opened.value else []),
         *(f"{name}={figure.value:g}" for name, figure in figures.items() if figure),
     ]
 

@@ -278,7 +278,8 @@ class NodeSelection:
 
     ``membership``: seconds until a list of members is updated. ``spreads``: whether it uses all healthy nodes at once,
     and not one at a time; None if unknown. ``bound``: seconds until it stops sending traffic to a node, if N and period
-    do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone.
+    do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone. ``fail_open``: whether it
+    sends traffic to all nodes while none is healthy; None if unknown.
     """
 
     by: Figure[tuple[Steering, ...]]
@@ -286,6 +287,7 @@ class NodeSelection:
     spreads: Figure[bool] | None = None
     bound: Figure[Seconds] | None = None
     fail_over: Figure[Seconds] | None = None
+    fail_open: Figure[bool] | None = None
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,15 @@ def test_what_a_cloud_announces_by_a_hostname_is_announced_by_one(name: str) -> 
     assert given.hostnames is (provider(worn.emulates).status.form.value == "hostname")
 
 
+@pytest.mark.parametrize("name", AS)
+def test_what_fails_open_is_emulated_by_one_that_does(name: str) -> None:
+    worn = lane_file.load(name)
+    given = settings.parse(["--server", "https://x", *worn.balancer_options])
+    opened = provider(worn.emulates).steering.fail_open
+    assert given.fail_open is bool(opened and opened.value)
+    assert given.fail_open is (name in ("as-eks-nlb", "as-gke"))
+
+
 def test_a_lane_of_several_zones_announces_an_address_in_each() -> None:
     given = {name: settings.parse(["--server", "https://x", *lane_file.load(name).balancer_options]) for name in AS}
     assert {name for name, each in given.items() if each.addresses > 1} == {"as-eks-nlb"}

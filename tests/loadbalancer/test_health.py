@@ -155,8 +155,8 @@ def nodes() -> Iterator[Nodes]:
     made.close()
 
 
-def world_of(nodes: Nodes, mode: str = "reference-ecmp", faults: tuple[str, ...] = ()) -> World:
-    world = World(settings(faults=faults))
+def world_of(nodes: Nodes, mode: str = "reference-ecmp", faults: tuple[str, ...] = (), **changes: bool) -> World:
+    world = World(settings(faults=faults, **changes))
     world.tell("nodes", "all", node_object("two", "127.0.0.2"), node_object("three", "127.0.0.3"))
     world.tell("services", "all", service_object(mode=mode, healthCheckNodePort=nodes.port))
     return world
@@ -178,6 +178,26 @@ def test_nothing_is_steered_to_before_a_check_has_passed(nodes: Nodes) -> None:
     until(world, BOTH)
     assert nodes.requests[0][1].startswith(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.")
     world.close()
+
+
+def test_one_that_fails_open_sends_to_all_nodes_while_none_is_healthy(nodes: Nodes) -> None:
+    down, up = b"HTTP/1.1 503 no\r\n", b"HTTP/1.1 200 OK\r\n"
+    nodes.answers = dict.fromkeys(nodes.answers, down)
+    closed, opened = world_of(nodes), world_of(nodes, fail_open=True)
+    for world, way in ((closed, {}), (opened, BOTH)):
+        world.run(0.2)
+        assert world.kernel.ways["192.0.2.10"] == way
+    assert "none is healthy" in opened.decided("steer")[-1]["why"]
+    assert {(one["steered"], one["healthy"]) for one in opened.balancer.view()["services"][0]["nodes"]} == {
+        (True, False)
+    }
+    nodes.answers["127.0.0.3"] = up
+    until(opened, {"127.0.0.3": 1})
+    assert "none is healthy" not in opened.decided("steer")[-1]["why"]
+    nodes.answers["127.0.0.3"] = down
+    until(opened, BOTH)
+    closed.close()
+    opened.close()
 
 
 def test_a_faulty_one_sends_to_a_node_until_its_checks_have_failed(nodes: Nodes) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from esipp.base import markdown
 from esipp.checks.profile import Figure, Grade, HealthCheck, LoadBalancer, Marks, Source
-from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
+from esipp.loadbalancers.profiles.words import OF_FAIL_OPEN, OF_STEERING, asks, bound, seconds, sources_seen, span
 
 HEAD = """# Load balancers
 
@@ -62,7 +62,8 @@ SECTIONS = {
     "`off_by_default`",
     "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether traffic "
     "goes to all nodes at once), `bound` (seconds until a node gets no more traffic, if not derived from N and "
-    "period), `fail_over` (seconds until another node has the VIP of a node that is gone)",
+    "period), `fail_over` (seconds until another node has the VIP of a node that is gone), `fail_open` (whether "
+    "traffic goes to all nodes while none is healthy)",
     "[probes]": "`from`: CIDRs, or a description",
     "[carries]": "`families`, `protocols`",
     "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
@@ -189,6 +190,7 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
         "removed within",
         "idle timeout",
         "nodes chosen by",
+        "while none is healthy",
     )
 
     def row(profile: LoadBalancer) -> tuple[str, ...]:
@@ -199,6 +201,7 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
             _link(profile), notes.figure(times.usual, span), notes.figure(times.created, seconds),
             notes.figure(times.answering, seconds), notes.figure(times.removed, seconds),
             notes.figure(times.idle, seconds), by + notes.of(profile.steering.by.sources),
+            notes.figure(profile.steering.fail_open, OF_FAIL_OPEN.__getitem__),
         )  # fmt: skip
 
     said = [

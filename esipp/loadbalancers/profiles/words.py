@@ -18,6 +18,8 @@ OF_STEERING = {
     Steering.ANNOUNCEMENT: "the nodes that announce the VIP",
 }
 
+OF_FAIL_OPEN = {True: "sends to all nodes", False: "sends to none"}
+
 
 def sources_seen(classes: Iterable[AddressClass]) -> str:
     """The owner of the address that a pod sees: ``the client``, ``a node or a pod``."""

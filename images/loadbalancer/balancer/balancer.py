@@ -281,7 +281,8 @@ class Balancer:
             healthy = {name for name in candidates if self._is_healthy(Target(service.key, service.uid, family, name))}
             before = self._steered.get((service.uid, family))
             known = {name: weight for name, weight in (before or {}).items() if self._has(name, family)}
-            good, stale = self._faults.steer(candidates, healthy, known, self._loop.time())
+            opened = self._settings.fail_open and not healthy
+            good, stale = self._faults.steer(candidates, candidates if opened else healthy, known, self._loop.time())
             after = choose(service.mode, service.key, good, stale, known)
             if service.mode in (Mode.ECMP, Mode.NAT):
                 after = self._weighted(service, family, after)
@@ -296,7 +297,9 @@ class Balancer:
             else:
                 self._lead(service, vips, via)
             self._steered[(service.uid, family)] = after
-            self._decisions.add("steer", service, family, nodes=sorted(after), why=why)
+            self._decisions.add(
+                "steer", service, family, nodes=sorted(after), why=f"{why}; none is healthy" if opened else why
+            )
 
     def _lead(self, service: Service, vips: Sequence[str], via: Mapping[str, int]) -> None:
         """Have the kernel send the packets of VIPs there."""
