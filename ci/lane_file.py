@@ -25,7 +25,7 @@ METALLB, METALLB_BGP, REFERENCE = "metallb-l2", "metallb-bgp", "reference"
 BUILT_IN, CILIUM, KUBE_PROXY = "built-in", "cilium", "kube-proxy"
 PATIENCE = 5
 """Health check timeout of the reference load balancer in seconds. A late answer on a busy machine is no
-failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's timeout."""
+failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's, if any."""
 
 HINT = "ci/README.md has the keys of a lane; compare it with kind-iptables.yaml."
 
@@ -175,7 +175,9 @@ class Lane:
     @property
     def balancer_options(self) -> list[str]:
         """The options of the reference load balancer."""
-        own = emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]
+        own = emulation.options(self.emulates) if self.emulates else []
+        if not any(each.startswith("--timeout=") for each in own):
+            own = [*own, f"--timeout={PATIENCE}"]
         return [*own, f"--addresses={self.addresses}"] if self.addresses > 1 else own
 
 

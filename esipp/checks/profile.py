@@ -279,7 +279,8 @@ class NodeSelection:
     ``membership``: seconds until a list of members is updated. ``spreads``: whether it uses all healthy nodes at once,
     and not one at a time; None if unknown. ``bound``: seconds until it stops sending traffic to a node, if N and period
     do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone. ``fail_open``: whether it
-    sends traffic to all nodes while none is healthy; None if unknown.
+    sends traffic to all nodes while none is healthy; None if unknown. ``follows``: whether the node that announces the
+    VIP of a Local Service has an endpoint; None if unknown.
     """
 
     by: Figure[tuple[Steering, ...]]
@@ -288,6 +289,7 @@ class NodeSelection:
     bound: Figure[Seconds] | None = None
     fail_over: Figure[Seconds] | None = None
     fail_open: Figure[bool] | None = None
+    follows: Figure[bool] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,16 @@ from typing import Any
 
 from esipp.base import markdown
 from esipp.checks.profile import Figure, Grade, HealthCheck, LoadBalancer, Marks, Source
-from esipp.loadbalancers.profiles.words import OF_FAIL_OPEN, OF_STEERING, asks, bound, seconds, sources_seen, span
+from esipp.loadbalancers.profiles.words import (
+    OF_FAIL_OPEN,
+    OF_FOLLOWING,
+    OF_STEERING,
+    asks,
+    bound,
+    seconds,
+    sources_seen,
+    span,
+)
 
 HEAD = """# Load balancers
 
@@ -63,7 +72,8 @@ SECTIONS = {
     "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether traffic "
     "goes to all nodes at once), `bound` (seconds until a node gets no more traffic, if not derived from N and "
     "period), `fail_over` (seconds until another node has the VIP of a node that is gone), `fail_open` (whether "
-    "traffic goes to all nodes while none is healthy)",
+    "traffic goes to all nodes while none is healthy), `follows` (whether the node that announces the VIP of a Local "
+    "Service has an endpoint)",
     "[probes]": "`from`: CIDRs, or a description",
     "[carries]": "`families`, `protocols`",
     "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
@@ -196,6 +206,8 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         times = profile.times
         by = " and ".join(OF_STEERING[each] for each in profile.steering.by.value)
+        if (follows := profile.steering.follows) is not None:
+            by += f", {notes.figure(follows, OF_FOLLOWING.__getitem__)}"
         by += f", {notes.figure(profile.steering.membership, seconds)}" if profile.steering.membership else ""
         return (
             _link(profile), notes.figure(times.usual, span), notes.figure(times.created, seconds),
