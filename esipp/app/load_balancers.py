@@ -59,6 +59,7 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
         "carries", ", ".join(each.value for each in (*profile.carries.protocols.value, *profile.carries.families.value))
     )
     mode = f", ipMode {profile.status.ip_mode.value}" if profile.status.ip_mode else ""
+    mode += ", shared by Services" if profile.status.shared and profile.status.shared.value else ""
     yield from _line("announced as", f"{profile.status.form.value}{mode}")
     times = {"created in": profile.times.usual and span(profile.times.usual.value)}
     limits = (("VIP within", "created"), ("answers within", "answering"), ("removed within", "removed"))

@@ -323,10 +323,14 @@ class Datapath:
 
 @dataclass(frozen=True)
 class Status:
-    """The load balancer status: ``form`` is ``ip``, ``hostname`` or ``none``; ``ip_mode`` is None if unset."""
+    """The load balancer status: ``form`` is ``ip``, ``hostname`` or ``none``; ``ip_mode`` is None if unset.
+
+    ``shared``: whether several Services have the same addresses, so that they must differ in their ports.
+    """
 
     form: Figure[Literal["ip", "hostname", "none"]]
     ip_mode: Figure[Literal["VIP", "Proxy"]] | None = None
+    shared: Figure[bool] | None = None
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ SECTIONS = {
     "Service has an endpoint)",
     "[probes]": "`from`: CIDRs, or a description",
     "[carries]": "`families`, `protocols`",
-    "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
+    "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy), `shared` (whether Services share "
+    "addresses, and differ in their ports)",
     "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (timeouts of a run), `idle`",
     "[[traps]]": "`kind`, `text`",
     "[[annotations]]": "`purpose` (a run itself uses internal, tags, x-forwarded-for, proxy-v1, proxy-v2), `key`, "
@@ -149,6 +150,7 @@ def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         path, status = profile.datapath, profile.status
         mode = f", ipMode {notes.figure(status.ip_mode)}" if status.ip_mode else ""
+        mode += f", shared{notes.of(status.shared.sources)}" if status.shared and status.shared.value else ""
         return (
             _link(profile),
             profile.system,
