@@ -334,15 +334,13 @@ def service(
     ways = sorted({(path.port, path.protocol) for path in paths}, key=lambda p: (p[0].label, p[1]))
     for number, (port, protocol) in enumerate(ways):
         listener = "http" if port is Port.HTTP else protocol.value.lower()
-        fixed = port is Port.SAME or shape.external_ips
+        own = None if first_port is None or port is Port.SAME or shape.external_ips else first_port + number
         target: int | str = listener if port is Port.NAMED else numbers.backend(shape.backends)[listener]
         ports.append(
             {
                 "name": f"{port.label}-{protocol.value.lower()}",
                 "protocol": protocol.value,
-                "port": numbers.service_port(shape, port, protocol)
-                if first_port is None or fixed
-                else first_port + number,
+                "port": own or numbers.service_port(shape, port, protocol),
                 "targetPort": target,
                 **({"appProtocol": "http"} if port is Port.HTTP else {}),  # a proxy may only add headers to HTTP
             }
