@@ -220,10 +220,10 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         starting = pool.submit(loadbalancer.install, there, balancer, journal, own) if balancer else None
         account.install(there, journal)
         if METALLB in lane.load_balancers:
-            metallb.install(there, prepared.metallb_manifest, journal)
+            metallb.install(there, prepared.metallb_manifest, journal, tainted=bool(lane.tolerations))
         if METALLB_BGP in lane.load_balancers:
             peer = router.start(there, router.IMAGE.build(there, prepared.router_base, journal), journal)
-            metallb.install(there, prepared.metallb_manifest, journal, peer)
+            metallb.install(there, prepared.metallb_manifest, journal, peer, tainted=bool(lane.tolerations))
             router.await_sessions(there, journal)
         cluster.await_nodes(there, journal)
         loading.result()
@@ -249,6 +249,7 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     command += ["--provider", lane.emulates, *emulation.left_out(lane.emulates)] if lane.emulates else []
     command += ["--moves", str(lane.moves)] if lane.moves and not given("--moves") else []
     command += [f"--exclude={each.check}={each.reason}" for each in lane.exclude]
+    command += [f"--toleration={taint}" for taint in lane.tolerations]
     command += [f"--require={feature}" for feature in lane.requires]
     named = [] if checks_named(more) else [each.check for each in lane.include]  # whoever names checks wants those
     return [*command, *more, *named]

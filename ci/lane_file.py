@@ -98,6 +98,7 @@ class Lane:
         needs: requirements that not every machine meets, with reasons: kernel modules, or a ``registry`` for published
             images that the hermetic path cannot build.
         published: components that are used as published images.
+        tolerations: taints of nodes that runs tolerate (`esipp run --toleration`).
         requires: features that the cluster must have (`esipp run --require`): without one, fewer checks would run, and
             the lane would pass all the same.
     """
@@ -121,6 +122,7 @@ class Lane:
     cilium_values: Mapping[str, Any] = field(default_factory=dict)
     needs: Mapping[Requirement, Text] = field(default_factory=dict)
     published: tuple[Component, ...] = ()
+    tolerations: tuple[Text, ...] = ()
     requires: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
