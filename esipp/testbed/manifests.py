@@ -359,6 +359,8 @@ def service(
         spec["internalTrafficPolicy"] = shape.internal.value
     if shape.publish_not_ready:
         spec["publishNotReadyAddresses"] = True
+    if shape.prefers_close:
+        spec["trafficDistribution"] = "PreferClose"
     if shape.affinity:
         spec["sessionAffinity"] = "ClientIP"
     if shape.balancer.its_class:

@@ -76,6 +76,12 @@ def test_runs_on_the_lane_with_tainted_workers_tolerate_their_taints_and_one_wor
     assert [each for each in command if each.startswith("--toleration=")] == [f"--toleration={each}" for each in asked]
 
 
+def test_each_worker_of_the_lane_with_zones_is_in_one_of_its_own() -> None:
+    nodes = yaml.safe_load(lane_file.load("kind-zones").kind_config.read_text())["nodes"]
+    zones = [node["labels"]["topology.kubernetes.io/zone"] for node in nodes if node["role"] == "worker"]
+    assert len(set(zones)) == len(zones) == 3
+
+
 @pytest.mark.parametrize("version", golang.kubernetes_versions())
 def test_kubernetes_own_modules_are_of_its_minor(version: str) -> None:
     text = (golang.MODULES / "kubernetes" / version / "go.mod").read_text()
