@@ -7,13 +7,13 @@ times.
 
 from ci.step import SetupError
 from esipp.base.errors import EsippError
-from esipp.checks.check import HEALTH_VIEW
+from esipp.checks.check import HEALTH_VIEW, ONE_NODE
 from esipp.checks.model import Protocol
 from esipp.checks.profile import Class, Destination, LoadBalancer, Steering
 from esipp.loadbalancers.profiles.loading import provider
 
 FORWARDER, PROXY = "reference-ecmp", "reference-proxy"
-ONE_NODE, LEADER, NODES = "reference-forward", "reference-leader", "reference-nodes"
+FOLLOWER, LEADER, NODES = "reference-forward", "reference-leader", "reference-nodes"
 """The classes for nodes that announce VIPs: one with an endpoint, one for all Services, or addresses of their own."""
 
 TRANSLATING = "reference-nat"
@@ -68,9 +68,8 @@ def left_out(profile: str) -> list[str]:
     """
     found = _profile(profile)
     if not found.local.there:
-        return [
-            f"--without={HEALTH_VIEW}"
-        ]  # the reference checks health, and reports it; such a one has nothing to report
+        # Such a load balancer reports no health, and nodes answer ARP for its VIPs; the reference does both itself.
+        return [f"--without={each}" for each in (HEALTH_VIEW, ONE_NODE)]
     if found.kind is Class.FORWARDER:
         return []
     carried = sorted(each.value.lower() for each in found.carries.protocols.value if each not in PROXIED)
@@ -98,7 +97,7 @@ def _announcing(profile: LoadBalancer) -> str:
             f"The reference load balancer cannot emulate {profile.name}: it is not known to use one node at a time.",
             "only a profile with steering.spreads = false is emulated, if its nodes announce the VIPs.",
         )
-    return LEADER if follows and not follows.value else ONE_NODE
+    return LEADER if follows and not follows.value else FOLLOWER
 
 
 def class_of(profile: LoadBalancer) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from ci import emulation, lane, lane_file, loadbalancer
 from ci.step import SetupError
-from esipp.checks.check import HEALTH_VIEW
+from esipp.checks.check import HEALTH_VIEW, ONE_NODE
 from esipp.loadbalancers.profiles.loading import provider
 from images.loadbalancer.balancer import settings
 
@@ -38,7 +38,8 @@ def test_the_reference_takes_over_the_bound_of_the_profile(name: str) -> None:
     command = lane.suite_command(worn, "echo:1")
     assert command[command.index("--provider") + 1] == worn.emulates
     assert worn.moves is None or command[command.index("--moves") + 1] == str(worn.moves)
-    assert (f"--without={HEALTH_VIEW}" in command) is not check.there
+    for feature in (HEALTH_VIEW, ONE_NODE):
+        assert (f"--without={feature}" in command) is not check.there
 
 
 @pytest.mark.parametrize("name", AS)
