@@ -110,19 +110,18 @@ def far_endpoints(protocol: Protocol, family: Family) -> Checks:
         replace(shape, prefers_close=True)
         for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_CLUSTER, LB_LOCAL)
     )
+    for entry, shape in ((ENDPOINT_NODE, local), (VIP, lb_local)):
+        path = Path(OUTSIDE_1, entry, protocol, family, shape)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_DISTRIBUTION, KEP_4444, also=ZONES)
+    path = Path(OUTSIDE_1, BARE_NODE, protocol, family, local)
+    yield silent_at_bare_node(path, API_ETP, API_DISTRIBUTION, KEP_4444, also=ZONES)
     for client, entry, shape, accept in (
-        (OUTSIDE_1, ENDPOINT_NODE, local, CLIENT_IP),
-        (OUTSIDE_1, VIP, lb_local, CLIENT_IP),
         (OUTSIDE_1, BARE_NODE, cluster, CLIENT_OR_NODE_IP),
         (OUTSIDE_1, VIP, lb_cluster, CLIENT_OR_NODE_IP),
         (POD_ON_OTHER_NODE, CLUSTER_IP, plain, CLIENT_IP),
     ):
         path = Path(client, entry, protocol, family, shape)
         yield path_check(path, accept, Level.EXTENDED, API_DISTRIBUTION, KEP_4444, also=ZONES)
-    silent = silent_at_bare_node(
-        Path(OUTSIDE_1, BARE_NODE, protocol, family, local), API_ETP, API_DISTRIBUTION, KEP_4444, also=ZONES
-    )
-    yield replace(silent, level=Level.EXTENDED)
 
 
 def not_ready(protocol: Protocol, family: Family) -> Checks:
