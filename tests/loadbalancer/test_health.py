@@ -239,6 +239,9 @@ def test_addresses_of_nodes_as_vips_follow_the_endpoints(nodes: Nodes) -> None:
     told(world, "web", "127.0.0.3")
     world.tell("nodes", "changed", node_object("b", "127.0.0.3", external=("192.0.2.99", "2001:db8::99")))
     told(world, "web", "192.0.2.99")
+    excluded = {"node.kubernetes.io/exclude-from-external-load-balancers": ""}
+    world.tell("nodes", "changed", node_object("b", "127.0.0.3", labels=excluded))
+    told(world, "web", "127.0.0.3")
     world.tell("nodes", "gone", node_object("b", "127.0.0.3"))
     assert world.balancer.view()["services"][0]["vips"] == {"IPv4": []}
     world.tell("services", "gone", service_object("web", "reference-nodes"))

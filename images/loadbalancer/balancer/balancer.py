@@ -291,7 +291,7 @@ class Balancer:
             if service.mode.forwards and service.check_port:
                 for family in self._families(service):
                     for node in self._nodes.values():
-                        if node.target and (address := node.address(family)):
+                        if node.serves(service.mode) and (address := node.address(family)):
                             targets[Target(service.key, service.uid, family, node.name)] = (address, service.check_port)
         self._checker.set_targets(targets)
 
@@ -329,7 +329,8 @@ class Balancer:
             if only not in (None, family):
                 continue
             vips = self._vips[service.uid].get(family, [])
-            candidates = {node.name for node in self._nodes.values() if node.target and node.address(family)}
+            fit = (node for node in self._nodes.values() if node.serves(service.mode))
+            candidates = {node.name for node in fit if node.address(family)}
             healthy = {name for name in candidates if self._is_healthy(Target(service.key, service.uid, family, name))}
             if service.mode is Mode.LEADER:
                 healthy = self._elected(candidates)

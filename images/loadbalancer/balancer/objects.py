@@ -89,6 +89,11 @@ class Node:
     pod_networks: tuple[str, ...]
     target: bool  # neither excluded by its label nor being deleted
     external: tuple[str, ...] = ()  # ExternalIPs
+    stays: bool = True  # it is not being deleted
+
+    def serves(self, mode: Mode) -> bool:
+        """Whether it may serve Services of a class; the label counts for load balancers that have VIPs of their own."""
+        return self.target if mode.has_vips else self.stays
 
     def address(self, family: str) -> str | None:
         """Its InternalIP of a family."""
@@ -155,8 +160,9 @@ def node_of(document: Json) -> Node:
         if entry.get("type") == "InternalIP":
             addresses.setdefault(family_of(entry["address"]), entry["address"])
     networks = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
-    target = EXCLUDED not in (meta.get("labels") or {}) and not meta.get("deletionTimestamp")
-    return Node(meta["name"], tuple(sorted(addresses.items())), tuple(networks), target, external)
+    stays = not meta.get("deletionTimestamp")
+    target = EXCLUDED not in (meta.get("labels") or {}) and stays
+    return Node(meta["name"], tuple(sorted(addresses.items())), tuple(networks), target, external, stays)
 
 
 def ingress_for(mode: Mode, vips: Sequence[str]) -> list[Json]:
