@@ -223,7 +223,7 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
         if lane.has_router:
             peer = router.start(there, router.IMAGE.build(there, prepared.router_base, journal), journal)
         if {METALLB, METALLB_BGP} & set(lane.load_balancers):
-            metallb.install(there, prepared.metallb_manifest, journal, peer)
+            metallb.install(there, prepared.metallb_manifest, journal, peer, tainted=bool(lane.tolerations))
         of_cilium = bool({CILIUM_L2, CILIUM_BGP} & set(lane.load_balancers))
         if of_cilium:
             cilium_balancer.install(there, lane, journal, peer)
@@ -253,6 +253,7 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
     command += ["--provider", lane.emulates, *emulation.left_out(lane.emulates)] if lane.emulates else []
     command += ["--moves", str(lane.moves)] if lane.moves and not given("--moves") else []
     command += [f"--exclude={each.check}={each.reason}" for each in lane.exclude]
+    command += [f"--toleration={taint}" for taint in lane.tolerations]
     command += [f"--require={feature}" for feature in lane.requires]
     named = [] if checks_named(more) else [each.check for each in lane.include]  # whoever names checks wants those
     return [*command, *more, *named]

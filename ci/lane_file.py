@@ -29,7 +29,7 @@ POD_SUBNETS = {"ipv4": "10.244.0.0/16", "ipv6": "fd00:10:244::/56"}
 """kind's own (pkg/apis/config/v1alpha4/default.go in its module)."""
 PATIENCE = 5
 """Health check timeout of the reference load balancer in seconds. A late answer on a busy machine is no
-failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's timeout."""
+failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's, if any."""
 
 HINT = "ci/README.md has the keys of a lane; compare it with kind-iptables.yaml."
 
@@ -104,6 +104,7 @@ class Lane:
         needs: requirements that not every machine meets, with reasons: kernel modules, or a ``registry`` for published
             images that the hermetic path cannot build.
         published: components that are used as published images.
+        tolerations: taints of nodes that runs tolerate (`esipp run --toleration`).
         requires: features that the cluster must have (`esipp run --require`): without one, fewer checks would run, and
             the lane would pass all the same.
     """
@@ -128,6 +129,7 @@ class Lane:
     cilium_values: Mapping[str, Any] = field(default_factory=dict)
     needs: Mapping[Requirement, Text] = field(default_factory=dict)
     published: tuple[Component, ...] = ()
+    tolerations: tuple[Text, ...] = ()
     requires: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
@@ -211,7 +213,9 @@ class Lane:
     @property
     def balancer_options(self) -> list[str]:
         """The options of the reference load balancer."""
-        own = emulation.options(self.emulates) if self.emulates else [f"--timeout={PATIENCE}"]
+        own = emulation.options(self.emulates) if self.emulates else []
+        if not any(each.startswith("--timeout=") for each in own):
+            own = [*own, f"--timeout={PATIENCE}"]
         return [*own, f"--addresses={self.addresses}"] if self.addresses > 1 else own
 
 

@@ -28,16 +28,17 @@ def fetch_manifest(places: Places, journal: Journal) -> Path:
     return fetch("MetalLB", versions()["metallb"], places, journal)
 
 
-def install(there: ClusterAccess, manifest: Path, journal: Journal, peer: str = "") -> None:
+def install(there: ClusterAccess, manifest: Path, journal: Journal, peer: str = "", *, tainted: bool = False) -> None:
     """Install MetalLB and give it its pools; returns when it has accepted them and every speaker runs.
 
     Args:
         peer: the router that it announces its addresses to by BGP; without one it answers for them itself (L2).
+        tainted: whether nodes are, so that speakers must tolerate it.
     """
     hint = f"ci/enter kubectl --context {CONTEXT} -n {NAMESPACE} get pods -o wide"
     with journal.step(f"install MetalLB, {'BGP' if peer else 'L2'} mode", hint=hint) as step:
         path = step.log.with_suffix(".yaml")
-        path.write_text(hastened(manifest.read_text()))
+        path.write_text(hastened(manifest.read_text(), tainted=tainted))
         kubectl(there, step, "apply", "--server-side", "--filename", path)
         wait = [f"--timeout={READY_SECONDS}s", "--namespace", NAMESPACE]
         # The controller makes its webhook's certificate, and then waits for it to appear in its own volume. A kubelet
@@ -65,8 +66,8 @@ def install(there: ClusterAccess, manifest: Path, journal: Journal, peer: str = 
         step.note = ", ".join(ranges)
 
 
-def hastened(manifest: str) -> str:
-    """Return the manifest with faster readiness; the components themselves do not change.
+def hastened(manifest: str, *, tainted: bool = False) -> str:
+    """Return the manifest with faster readiness, and with speakers on nodes that are ``tainted``.
 
     By default the readiness probe runs after ten seconds and then every ten. The speakers cannot start before the
     controller creates their secret, which kubelets notice only after a growing delay. An existing secret stays as it
@@ -76,6 +77,9 @@ def hastened(manifest: str) -> str:
     for document in documents:
         for container in document.get("spec", {}).get("template", {}).get("spec", {}).get("containers", []):
             container["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
+        # Nobody announces the VIP of a Local Service whose endpoints are all on nodes without a speaker.
+        if tainted and document["kind"] == "DaemonSet":
+            document["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists", "effect": "NoSchedule"}]
     secret = {"secretkey": base64.b64encode(secrets.token_bytes(128)).decode()}
     metadata = {"name": "memberlist", "namespace": NAMESPACE}
     documents.append({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": secret})

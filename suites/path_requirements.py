@@ -134,6 +134,8 @@ def _service(service: Service, client: Client) -> str:
         traits.append("publishNotReadyAddresses")
     if service.affinity:
         traits.append("sessionAffinity ClientIP")
+    if service.prefers_close:
+        traits.append("trafficDistribution PreferClose")
     if service.ranges:
         traits.append(f"loadBalancerSourceRanges that admit only {_admitted(service.ranges, client)}")
     if service.several_ports:

@@ -174,7 +174,6 @@ KEP_3836 = kep(
     "sig-network/3836-kube-proxy-improved-ingress-connectivity-reliability",
 )
 KEP_3866 = kep(3866, "an nftables-based kube-proxy backend", "sig-network/3866-nftables-proxy")
-KEP_4444 = kep(4444, "traffic distribution for Services", "sig-network/4444-service-traffic-distribution")
 KEP_5707 = kep(5707, "deprecate Service spec.externalIPs", "sig-network/5707-deprecate-service-externalips")
 
 

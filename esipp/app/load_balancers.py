@@ -11,7 +11,16 @@ from esipp.base.errors import ExitCode
 from esipp.checks.profile import Figure, HealthCheck, LoadBalancer, Source
 from esipp.loadbalancers.profiles.loading import all_profiles, provider
 from esipp.loadbalancers.profiles.page import render
-from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
+from esipp.loadbalancers.profiles.words import (
+    OF_FAIL_OPEN,
+    OF_FOLLOWING,
+    OF_STEERING,
+    asks,
+    bound,
+    seconds,
+    sources_seen,
+    span,
+)
 
 WIDTH, LABEL = 100, 16
 
@@ -38,6 +47,10 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
     yield from _line("nodes chosen by", " and ".join(OF_STEERING[each] for each in profile.steering.by.value))
     if (membership := profile.steering.membership) is not None:
         yield from _line("", f"which takes up to {seconds(membership.value)}{_mark(membership)}")
+    if (follows := profile.steering.follows) is not None:
+        yield from _line("", f"{OF_FOLLOWING[follows.value]}{_mark(follows)}")
+    if (opened := profile.steering.fail_open) is not None:
+        yield from _line("", f"while none is healthy, it {OF_FAIL_OPEN[opened.value]}{_mark(opened)}")
     yield from _check("Local", profile.local)
     yield from _check("Cluster", profile.cluster)
     if (probers := profile.probes.addresses) is not None:
@@ -46,6 +59,7 @@ def in_full(profile: LoadBalancer) -> Iterator[str]:
         "carries", ", ".join(each.value for each in (*profile.carries.protocols.value, *profile.carries.families.value))
     )
     mode = f", ipMode {profile.status.ip_mode.value}" if profile.status.ip_mode else ""
+    mode += ", shared by Services" if profile.status.shared and profile.status.shared.value else ""
     yield from _line("announced as", f"{profile.status.form.value}{mode}")
     times = {"created in": profile.times.usual and span(profile.times.usual.value)}
     limits = (("VIP within", "created"), ("answers within", "answering"), ("removed within", "removed"))

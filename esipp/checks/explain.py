@@ -207,6 +207,7 @@ def _service(path: Path) -> str:
         "sessionAffinity": "ClientIP" if service.affinity else "",
         "annotations external-traffic": f"{service.old_form.value} (alpha and beta)" if service.old_form else "",
         "publishNotReadyAddresses": "true" if service.publish_not_ready else "",
+        "trafficDistribution": "PreferClose" if service.prefers_close else "",
         "externalIPs": EXTERNAL_IPS if service.external_ips else "",
         "loadBalancerSourceRanges": f"the addresses of {', '.join(service.ranges)}" if service.ranges else "",
     }

@@ -208,6 +208,7 @@ class Service:
         ranges: the clients in ``spec.loadBalancerSourceRanges``, by their addresses.
         old_form: the value of the pre-1.7 annotations for the policy.
         reports: the header in which the cluster's own load balancer is asked to report clients.
+        prefers_close: ``spec.trafficDistribution: PreferClose``.
     """
 
     type: ServiceType
@@ -224,6 +225,7 @@ class Service:
     ranges: tuple[str, ...] = ()
     old_form: OldForm | None = None
     reports: Claim = Claim.NOTHING
+    prefers_close: bool = False
 
     @property
     def is_external(self) -> bool:
@@ -255,6 +257,7 @@ class Service:
             "publish-not-ready": self.publish_not_ready,
             "affinity": self.affinity,
             "source-ranges": bool(self.ranges),
+            "prefer-close": self.prefers_close,
         }
         return ".".join([*parts, *(name for name, given in traits.items() if given)])
 

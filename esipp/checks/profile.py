@@ -278,8 +278,10 @@ class NodeSelection:
 
     ``membership``: seconds until a list of members is updated. ``spreads``: whether it uses all healthy nodes at once,
     and not one at a time; None if unknown. ``bound``: seconds until it stops sending traffic to a node, if N and period
-    do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone. ``lease``: the
-    name of the Lease in kube-system whose holder announces a Service, with NAMESPACE and SERVICE.
+    do not say. ``fail_over``: seconds until another node has the VIP of a node that is gone. ``fail_open``: whether it
+    sends traffic to all nodes while none is healthy; None if unknown. ``follows``: whether the node that announces the
+    VIP of a Local Service has an endpoint; None if unknown. ``lease``: the name of
+    the Lease in kube-system whose holder announces a Service, with NAMESPACE and SERVICE.
     """
 
     by: Figure[tuple[Steering, ...]]
@@ -287,6 +289,8 @@ class NodeSelection:
     spreads: Figure[bool] | None = None
     bound: Figure[Seconds] | None = None
     fail_over: Figure[Seconds] | None = None
+    fail_open: Figure[bool] | None = None
+    follows: Figure[bool] | None = None
     lease: Figure[str] | None = None
 
 
@@ -321,10 +325,14 @@ class Datapath:
 
 @dataclass(frozen=True)
 class Status:
-    """The load balancer status: ``form`` is ``ip``, ``hostname`` or ``none``; ``ip_mode`` is None if unset."""
+    """The load balancer status: ``form`` is ``ip``, ``hostname`` or ``none``; ``ip_mode`` is None if unset.
+
+    ``shared``: whether several Services have the same addresses, so that they must differ in their ports.
+    """
 
     form: Figure[Literal["ip", "hostname", "none"]]
     ip_mode: Figure[Literal["VIP", "Proxy"]] | None = None
+    shared: Figure[bool] | None = None
 
 
 @dataclass(frozen=True)

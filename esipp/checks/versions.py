@@ -39,6 +39,7 @@ from esipp.checks.reference import (
     KEP_1860,
     KEP_1959,
     KEP_2086,
+    KEP_4444,
     OWN_TRAFFIC,
     TUTORIAL_NODE_PORT,
     Reference,
@@ -117,6 +118,7 @@ OF_PATHS: tuple[tuple[Callable[[Path], bool], Need], ...] = (
     (lambda p: bool(p.service and p.protocol is Protocol.SCTP), SCTP),
     (lambda p: bool(p.service and p.service.families), FAMILIES),
     (lambda p: bool(p.service and p.service.internal), Need("1.22", KEP_2086)),
+    (lambda p: bool(p.service and p.service.prefers_close), Need("1.31", KEP_4444)),
     (lambda p: bool(p.service and p.service.balancer is not Balancer.DEFAULT), CLASSES),
     (_is_sent_to_a_proxy, IP_MODE),
     (

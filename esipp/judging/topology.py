@@ -45,6 +45,9 @@ def by_family(addresses: Iterable[str]) -> dict[Family, str]:
 
 EXCLUDED = "excluded-node"
 """The mark of a node that load balancers must not use."""
+ZONE = "topology.kubernetes.io/zone"
+"""The label of a node with its zone."""
+
 MARKS = {
     "control-plane": "node-role.kubernetes.io/control-plane",
     EXCLUDED: "node.kubernetes.io/exclude-from-external-load-balancers",
@@ -61,7 +64,7 @@ class Node:
 
     ``usable`` means that a pod pinned to it can run our image (ready, Linux); ``schedulable`` also that the scheduler
     may place pods on it. ``marks`` are those of ``MARKS`` that it has. A node that the user has not ``chosen`` runs no
-    pod of ours, but its addresses still count as a node's.
+    pod of ours, but its addresses still count as a node's. ``zone`` is empty if it has none.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Node:
     chosen: bool = True
     only_external: bool = False
     external: Mapping[Family, str] = field(default_factory=dict)
+    zone: str = ""
 
 
 @dataclass(frozen=True)
@@ -259,6 +263,7 @@ def read_node(item: Mapping[str, Any], customisation: Customisation = NOTHING) -
         external={} if kind == "ExternalIP" else external,
         marks=frozenset(mark for mark, label in MARKS.items() if label in (metadata.get("labels") or {})),
         chosen=customisation.takes(item),
+        zone=str((metadata.get("labels") or {}).get(ZONE, "")),
     )
 
 

@@ -34,7 +34,7 @@ from esipp.checks.versions import read_version, version_features
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import CLUSTER_IPS_SINCE, NEWEST
 from esipp.cluster.rights import rights_features
-from esipp.judging.topology import MARKS, Node, marked, with_control_plane
+from esipp.judging.topology import MARKS, ZONE, Node, marked, with_control_plane
 from esipp.ledger.reading import Component
 from esipp.ledger.run import Settings
 from esipp.loadbalancers import capabilities as carrying
@@ -356,6 +356,19 @@ def role_of(settings: Mapping[str, Any]) -> str:
     return "own" if settings.get(DEFAULT) else "instrument"
 
 
+def _zones(playing: Collection[Node]) -> Feature:
+    """Whether the nodes with a role are in a zone of their own each, so that none is close to the endpoint."""
+    without = sorted(node.name for node in playing if not node.zone)
+    if without:
+        return Feature(False, f"node {without[0]} has no label {ZONE}")
+    by_zone: dict[str, str] = {}
+    for node in playing:
+        other = by_zone.setdefault(node.zone, node.name)
+        if other != node.name:
+            return Feature(False, f"{other} and {node.name} are in one zone, {node.zone}; --seed may choose others")
+    return Feature(True, f"{counted(len(by_zone), 'node')} in a zone of their own each")
+
+
 def _features(
     nodes: Mapping[str, Node], roles: Mapping[Role, str], services: Collection[str] | None, seed: int = 0
 ) -> dict[str, Feature]:
@@ -385,6 +398,7 @@ def _features(
         none = f"no node without another role has the label {MARKS[mark]}"
         why = f"{found} has the label {MARKS[mark]}" if found else none
         features[f"nodes.{mark.removesuffix('-node')}"] = Feature(found is not None, why)
+    features["nodes.zones"] = _zones([nodes[name] for role, name in roles.items() if role is not Role.CONTROL_PLANE])
     features["load-balancer"] = Feature(True, "enabled by default; --without load-balancer disables it")
     both = all(features[f"family.{family.value.lower()}"].present for family in Family)
     features["families.dual"] = Feature(

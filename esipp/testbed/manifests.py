@@ -47,6 +47,9 @@ OLD_ANNOTATIONS = tuple(f"service.{stability}.kubernetes.io/external-traffic" fo
 """The annotations of the policy before it became a field, in Kubernetes 1.7."""
 
 BACKEND_LABEL, PAIR_LABEL = "esipp.dev/backend", "esipp.dev/pair"
+PORTS_OF_ONE = 8
+"""The most ports that a Service of paths has."""
+
 POD_LABEL = "esipp.dev/pod"
 """The label with a pod's name; for agents it is ``agent``, because they belong to one DaemonSet."""
 
@@ -84,6 +87,10 @@ class Numbers:
         if backends is Backends.HOST_NETWORK:
             return {"http": self.base, "tcp": self.base + 1, "udp": self.base + 2, "sctp": self.base + 3}
         return {"http": HTTP, "tcp": TCP, "udp": UDP, "sctp": SCTP}
+
+    def shared(self, number: int) -> int:
+        """The first of up to ``PORTS_OF_ONE`` ports of the Service with this number, if Services share their VIPs."""
+        return 12000 + self.base // 10 % 10 * 800 + number * PORTS_OF_ONE
 
     def service_port(self, service: Service, port: Port, protocol: Protocol) -> int:
         """``spec.ports[].port``."""
@@ -306,6 +313,7 @@ def service(
     external_ips: Sequence[str] = (),
     ranges: Sequence[str] = (),
     headers: Pairs = (),
+    first_port: int | None = None,
 ) -> Json:
     """The Service that these paths dial, with the ports they need.
 
@@ -316,20 +324,23 @@ def service(
         external_ips: addresses for a Service with externalIPs.
         ranges: CIDRs for a Service with loadBalancerSourceRanges.
         headers: annotations by which its load balancer reports clients in a header.
+        first_port: the first of its ports, if no other Service may have them; None for the usual ones.
     """
     paths = list(paths)
     shape = paths[0].service
     assert shape is not None
     numbers = Numbers.of(run)
     ports = []
-    for port, protocol in sorted({(path.port, path.protocol) for path in paths}, key=lambda p: (p[0].label, p[1])):
+    ways = sorted({(path.port, path.protocol) for path in paths}, key=lambda p: (p[0].label, p[1]))
+    for number, (port, protocol) in enumerate(ways):
         listener = "http" if port is Port.HTTP else protocol.value.lower()
+        own = None if first_port is None or port is Port.SAME or shape.external_ips else first_port + number
         target: int | str = listener if port is Port.NAMED else numbers.backend(shape.backends)[listener]
         ports.append(
             {
                 "name": f"{port.label}-{protocol.value.lower()}",
                 "protocol": protocol.value,
-                "port": numbers.service_port(shape, port, protocol),
+                "port": own or numbers.service_port(shape, port, protocol),
                 "targetPort": target,
                 **({"appProtocol": "http"} if port is Port.HTTP else {}),  # a proxy may only add headers to HTTP
             }
@@ -348,6 +359,8 @@ def service(
         spec["internalTrafficPolicy"] = shape.internal.value
     if shape.publish_not_ready:
         spec["publishNotReadyAddresses"] = True
+    if shape.prefers_close:
+        spec["trafficDistribution"] = "PreferClose"
     if shape.affinity:
         spec["sessionAffinity"] = "ClientIP"
     if shape.balancer.its_class:

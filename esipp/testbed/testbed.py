@@ -16,6 +16,7 @@ from esipp.base.json import Json
 from esipp.base.labels import RUN_LABEL
 from esipp.base.waiting import Budget, Reading, converge, longer, waiting
 from esipp.checks.model import Backends, Claim, EntryKind, Family, Path, Protocol, Role, ServiceType, backends_of
+from esipp.checks.profile import LoadBalancer
 from esipp.cluster.client import UNAUTHORIZED, ApiError, Cluster, UnreachableError
 from esipp.cluster.leases import Heartbeat
 from esipp.cluster.namespaces import GONE, of_runs, owner, remove_namespace, wait_for_account
@@ -27,7 +28,7 @@ from esipp.loadbalancers.timeouts import USUAL, Timeouts
 from esipp.testbed import agents, manifests, network_policies, pull_secret
 from esipp.testbed.agents import key_of, node_of, waited_for
 from esipp.testbed.announced import announced, carried, families_of, in_order, ingress_of, is_announced, protocols_of
-from esipp.testbed.batches import ALL_AT_ONCE, Batches, is_balanced, quota_of
+from esipp.testbed.batches import ALL_AT_ONCE, Batches, balanced, is_balanced, quota_of
 from esipp.testbed.integrity import Cast, Harm, NodeState, compare, injected, node_states
 from esipp.testbed.leftovers import FORBIDDEN
 from esipp.testbed.manifests import Numbers
@@ -72,6 +73,20 @@ class Services(dict[str, Json]):
         raise HarnessError(
             self._refused.get(name) or f"The Service {name} does not exist.", "see 'kubectl get events -A'."
         )
+
+
+def sharing(profiles: Sequence[LoadBalancer], objects: Mapping[str, Sequence[Path]]) -> dict[str, int]:
+    """Numbers of the Services that share their VIPs with others, if the cluster's own load balancer does that.
+
+    Args:
+        profiles: those of the cluster's own load balancer; all must say so.
+        objects: the paths of each Service.
+    """
+    shared = [each.status.shared for each in profiles]
+    if not shared or not all(each and each.value for each in shared):
+        return {}
+    own = sorted(name for name, of in objects.items() if balanced(of))
+    return {name: number for number, name in enumerate(own)}
 
 
 @dataclass
@@ -153,6 +168,7 @@ class Testbed:
     there: float | None = None
     _heartbeat: Heartbeat | None = None
     batches: Batches = ALL_AT_ONCE
+    _sharing: Mapping[str, int] = field(default_factory=dict)
     _later: dict[str, Callable[[], Json]] = field(default_factory=dict)
     _announced: AbstractSet[str] = frozenset()
     _identities: dict[str, tuple[str, int, str]] = field(default_factory=dict)
@@ -203,6 +219,7 @@ class Testbed:
                 made += [pool.submit(self.cluster.create, self._in("pods"), pod) for pod in wanted]
                 if self.placed is not None:
                     self.outside = self.placed()
+                self._sharing = sharing(self.balancer.profiles, objects)
                 naming = {name for name, of in objects.items() if self.learn and of[0].service and of[0].service.ranges}
                 services = [self._service(name, of) for name, of in sorted(objects.items()) if name not in naming]
                 services += scenario_objects.services
@@ -494,7 +511,9 @@ class Testbed:
         named = [address for client in shape.ranges for address in self.outside.get(client, ())]
         families = sorted({family for node in self.nodes.values() for family in node.internal})
         ranges = SourceRanges(clients=True).of(named, families) if shape.ranges else ()
-        return manifests.service(name, paths, self.run, own, ranges, self.headers.get(shape.reports, ()))
+        number = self._sharing.get(name)
+        first = None if number is None else Numbers.of(self.run).shared(number)
+        return manifests.service(name, paths, self.run, own, ranges, self.headers.get(shape.reports, ()), first)
 
     def _admitted(self) -> tuple[str, ...]:
         """The source ranges of the VIPs: outside clients, nodes and pods, or the user's CIDRs."""

@@ -1,10 +1,13 @@
-"""Path checks of other Service shapes: host-network backends, several ports, address families, pods not ready."""
+"""Path checks of other Service shapes: host-network backends, ports, address families, zones, pods not ready."""
 
 from collections.abc import Iterator
 
 from suites.path_checks import *
 
 Checks = Iterator[PathCheck]
+
+ZONES = frozenset({"nodes.zones"})
+"""The nodes with a role are in a zone of their own each."""
 
 
 def host_network(protocol: Protocol, family: Family) -> Checks:
@@ -96,6 +99,31 @@ def ipv6_first(protocol: Protocol, family: Family) -> Checks:
     yield path_check(path, CLIENT_IP, Level.CORE, TUTORIAL_CLUSTER_IP, API_FAMILIES, KEP_563)
 
 
+def far_endpoints(protocol: Protocol, family: Family) -> Checks:
+    """Yield checks of trafficDistribution PreferClose if the only endpoint is in no other node's zone.
+
+    It expresses a preference: where no endpoint is close, all of them serve. A Local policy applies before it.
+    """
+    if protocol is not Protocol.TCP:
+        return
+    plain, cluster, local, lb_cluster, lb_local = (
+        replace(shape, prefers_close=True)
+        for shape in (PLAIN, NODE_PORT_CLUSTER, NODE_PORT_LOCAL, LB_CLUSTER, LB_LOCAL)
+    )
+    for entry, shape in ((ENDPOINT_NODE, local), (VIP, lb_local)):
+        path = Path(OUTSIDE_1, entry, protocol, family, shape)
+        yield path_check(path, CLIENT_IP, Level.CORE, API_ETP, API_DISTRIBUTION, KEP_4444, also=ZONES)
+    path = Path(OUTSIDE_1, BARE_NODE, protocol, family, local)
+    yield silent_at_bare_node(path, API_ETP, API_DISTRIBUTION, KEP_4444, also=ZONES)
+    for client, entry, shape, accept in (
+        (OUTSIDE_1, BARE_NODE, cluster, CLIENT_OR_NODE_IP),
+        (OUTSIDE_1, VIP, lb_cluster, CLIENT_OR_NODE_IP),
+        (POD_ON_OTHER_NODE, CLUSTER_IP, plain, CLIENT_IP),
+    ):
+        path = Path(client, entry, protocol, family, shape)
+        yield path_check(path, accept, Level.EXTENDED, API_DISTRIBUTION, KEP_4444, also=ZONES)
+
+
 def not_ready(protocol: Protocol, family: Family) -> Checks:
     """Yield checks of pods that are not ready: they serve only where publishNotReadyAddresses is set."""
     silent = replace(NODE_PORT_LOCAL, backends=Backends.NOT_READY)
@@ -119,6 +147,6 @@ CHECKS: tuple[PathCheck, ...] = tuple(
     check
     for protocol in (Protocol.TCP, Protocol.UDP)
     for family in FAMILIES
-    for checks in (host_network, several_ports, one_family, ipv6_first, not_ready)
+    for checks in (host_network, several_ports, one_family, ipv6_first, far_endpoints, not_ready)
     for check in checks(protocol, family)
 )

@@ -4,6 +4,7 @@ import pytest
 
 from ci import emulation, lane, lane_file, loadbalancer
 from ci.step import SetupError
+from esipp.checks.check import HEALTH_VIEW, ONE_NODE
 from esipp.loadbalancers.profiles.loading import provider
 from images.loadbalancer.balancer import settings
 
@@ -14,6 +15,9 @@ WORN = {
     "as-eks-nlb": ("reference-nat", 30.0),
     "as-eks-clb": ("reference-proxy", 70.0),
     "as-octavia": ("reference-proxy", 20.0),
+    "as-kube-vip": ("reference-leader", 3.0),
+    "as-kube-vip-election": ("reference-forward", 3.0),
+    "as-klipper": ("reference-nodes", 3.0),
 }
 """The class and the bound in seconds of some lanes' load balancers."""
 
@@ -29,10 +33,13 @@ def test_the_reference_has_the_class_and_the_bound_of_a_cloud(name: str) -> None
 def test_the_reference_takes_over_the_bound_of_the_profile(name: str) -> None:
     worn = lane_file.load(name)
     given = settings.parse(["--server", "https://x", *worn.balancer_options])
-    assert (given.unhealthy + 1) * given.period == provider(worn.emulates).local.bound
+    check = provider(worn.emulates).local
+    assert not check.there or (given.unhealthy + 1) * given.period == check.bound
     command = lane.suite_command(worn, "echo:1")
     assert command[command.index("--provider") + 1] == worn.emulates
-    assert command[command.index("--moves") + 1] == str(worn.moves)
+    assert worn.moves is None or command[command.index("--moves") + 1] == str(worn.moves)
+    for feature in (HEALTH_VIEW, ONE_NODE):
+        assert (f"--without={feature}" in command) is not check.there
 
 
 @pytest.mark.parametrize("name", AS)
@@ -40,6 +47,15 @@ def test_what_a_cloud_announces_by_a_hostname_is_announced_by_one(name: str) -> 
     worn = lane_file.load(name)
     given = settings.parse(["--server", "https://x", *worn.balancer_options])
     assert given.hostnames is (provider(worn.emulates).status.form.value == "hostname")
+
+
+@pytest.mark.parametrize("name", AS)
+def test_what_fails_open_is_emulated_by_one_that_does(name: str) -> None:
+    worn = lane_file.load(name)
+    given = settings.parse(["--server", "https://x", *worn.balancer_options])
+    opened = provider(worn.emulates).steering.fail_open
+    assert given.fail_open is bool(opened and opened.value)
+    assert given.fail_open is (name in ("as-eks-nlb", "as-gke"))
 
 
 def test_a_lane_of_several_zones_announces_an_address_in_each() -> None:
@@ -69,7 +85,7 @@ def test_a_profile_that_sends_a_proxy_header_is_worn_with_it() -> None:
 @pytest.mark.parametrize(
     ("profile", "expected"),
     [
-        ("metallb-l2", "its health checks under Local names no period"),
+        ("metallb-l2", "it is not known to use one node at a time"),
         ("octavia-amphora", "its health checks under Local are off"),
         ("nobody", "nobody"),
     ],

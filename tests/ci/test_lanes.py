@@ -15,6 +15,7 @@ from ci.hermetic.engine import Engine
 from ci.hermetic.images import Builder, prune_images
 from ci.hermetic.store import Store
 from ci.lane import main as conformance
+from ci.lane import suite_command
 from ci.places import Places, versions
 from ci.step import Journal, SetupError
 from ci.ways import official_image
@@ -61,6 +62,24 @@ def test_the_lane_with_ipv6_first_differs_in_the_order_of_its_subnets_alone() ->
     for subnets in (other["networking"].pop(key).split(",") for key in ("podSubnet", "serviceSubnet")):
         assert [":" in each for each in subnets] == [True, False]
     assert other == usual
+
+
+def test_runs_on_the_lane_with_tainted_workers_tolerate_their_taints_and_one_worker_has_none() -> None:
+    lane = lane_file.load("kind-tainted")
+    nodes = yaml.safe_load(lane.kind_config.read_text())["nodes"]
+    patches = [yaml.safe_load(text) for node in nodes for text in node.get("kubeadmConfigPatches", [])]
+    taints = [taint for patch in patches for taint in patch["nodeRegistration"]["taints"]]
+    asked = {f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in taints}
+    assert (len(taints), asked) == (2, set(lane.tolerations))
+    assert sum(node["role"] == "worker" for node in nodes) == 3
+    command = suite_command(lane, "echo:1")
+    assert [each for each in command if each.startswith("--toleration=")] == [f"--toleration={each}" for each in asked]
+
+
+def test_each_worker_of_the_lane_with_zones_is_in_one_of_its_own() -> None:
+    nodes = yaml.safe_load(lane_file.load("kind-zones").kind_config.read_text())["nodes"]
+    zones = [node["labels"]["topology.kubernetes.io/zone"] for node in nodes if node["role"] == "worker"]
+    assert len(set(zones)) == len(zones) == 3
 
 
 @pytest.mark.parametrize("version", golang.kubernetes_versions())

@@ -211,6 +211,16 @@ def test_the_manifest_only_gets_ready_sooner() -> None:
     assert container == {"name": "c", "image": "i"}
 
 
+def test_speakers_are_also_on_tainted_nodes_of_a_lane_that_has_some() -> None:
+    pod = {"containers": [], "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]}
+    given = yaml.safe_dump({"kind": "DaemonSet", "spec": {"template": {"spec": pod}}})
+    usual, tolerant = (
+        next(yaml.safe_load_all(metallb.hastened(given, tainted=tainted)))["spec"]["template"]["spec"]["tolerations"]
+        for tainted in (False, True)
+    )
+    assert (usual, tolerant) == (pod["tolerations"], [{"operator": "Exists", "effect": "NoSchedule"}])
+
+
 def test_package_sources_are_read_in_both_forms_and_only_for_this_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,8 +53,9 @@ def with_status(document: Json, *vips: str) -> Json:
     return {**document, "status": {"loadBalancer": {"ingress": ingress}}}
 
 
-def node_object(name: str, *addresses: str, **meta: Any) -> Json:
+def node_object(name: str, *addresses: str, external: Sequence[str] = (), **meta: Any) -> Json:
     found = [{"type": "Hostname", "address": name}, *({"type": "InternalIP", "address": a} for a in addresses)]
+    found += [{"type": "ExternalIP", "address": a} for a in external]
     spec = {"podCIDRs": ["10.244.1.0/24"]}
     return {"metadata": {"name": name, "resourceVersion": "1", **meta}, "spec": spec, "status": {"addresses": found}}
 

@@ -18,6 +18,7 @@ from images.loadbalancer.balancer.thresholds import Health, Result
 from tests.loadbalancer.objects import World, node_object, service_object, settings
 
 PATIENCE = 10.0
+Patch = pytest.MonkeyPatch
 
 
 def turns(results: str, healthy: int, unhealthy: int) -> str:
@@ -155,16 +156,16 @@ def nodes() -> Iterator[Nodes]:
     made.close()
 
 
-def world_of(nodes: Nodes, mode: str = "reference-ecmp", faults: tuple[str, ...] = ()) -> World:
-    world = World(settings(faults=faults))
+def world_of(nodes: Nodes, mode: str = "reference-ecmp", faults: tuple[str, ...] = (), **changes: bool) -> World:
+    world = World(settings(faults=faults, **changes))
     world.tell("nodes", "all", node_object("two", "127.0.0.2"), node_object("three", "127.0.0.3"))
     world.tell("services", "all", service_object(mode=mode, healthCheckNodePort=nodes.port))
     return world
 
 
-def until(world: World, way: dict[str, int]) -> None:
+def until(world: World, way: dict[str, int], vip: str = "192.0.2.10") -> None:
     end = time.monotonic() + PATIENCE
-    while world.kernel.ways.get("192.0.2.10") != way:
+    while world.kernel.ways.get(vip) != way:
         assert time.monotonic() < end, world.kernel.ways
         world.run(0.01)
 
@@ -177,6 +178,99 @@ def test_nothing_is_steered_to_before_a_check_has_passed(nodes: Nodes) -> None:
     assert world.kernel.ways == {"192.0.2.10": {}}
     until(world, BOTH)
     assert nodes.requests[0][1].startswith(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.")
+    world.close()
+
+
+def test_one_that_fails_open_sends_to_all_nodes_while_none_is_healthy(nodes: Nodes) -> None:
+    down, up = b"HTTP/1.1 503 no\r\n", b"HTTP/1.1 200 OK\r\n"
+    nodes.answers = dict.fromkeys(nodes.answers, down)
+    closed, opened = world_of(nodes), world_of(nodes, fail_open=True)
+    for world, way in ((closed, {}), (opened, BOTH)):
+        world.run(0.2)
+        assert world.kernel.ways["192.0.2.10"] == way
+    assert "none is healthy" in opened.decided("steer")[-1]["why"]
+    assert {(one["steered"], one["healthy"]) for one in opened.balancer.view()["services"][0]["nodes"]} == {
+        (True, False)
+    }
+    nodes.answers["127.0.0.3"] = up
+    until(opened, {"127.0.0.3": 1})
+    assert "none is healthy" not in opened.decided("steer")[-1]["why"]
+    nodes.answers["127.0.0.3"] = down
+    until(opened, BOTH)
+    closed.close()
+    opened.close()
+
+
+def test_the_leader_has_all_vips_with_or_without_an_endpoint_until_it_fails(nodes: Nodes, monkeypatch: Patch) -> None:
+    monkeypatch.setattr("images.loadbalancer.balancer.objects.KUBE_PROXY_PORT", nodes.port)
+    world = World(settings())
+    world.tell("nodes", "all", node_object("a", "127.0.0.2"), node_object("b", "127.0.0.3"))
+    # the health-check node ports of these Services are closed: no node has an endpoint
+    both = [service_object(name, "reference-leader", healthCheckNodePort=1) for name in ("one", "two")]
+    world.tell("services", "all", *both)
+    until(world, {"127.0.0.2": 1}, "192.0.2.11")
+    assert world.kernel.ways["192.0.2.10"] == {"127.0.0.2": 1}
+    nodes.answers["127.0.0.2"] = b"HTTP/1.1 503 no\r\n"
+    until(world, {"127.0.0.3": 1})
+    assert world.kernel.ways["192.0.2.11"] == {"127.0.0.3": 1}
+    nodes.answers["127.0.0.2"] = b"HTTP/1.1 200 OK\r\n"
+    world.run(0.2)
+    assert list(world.kernel.ways.values()) == [{"127.0.0.3": 1}] * 2
+    world.close()
+
+
+def told(world: World, name: str, *addresses: str) -> None:
+    """Wait until the status of a Service was made to name these addresses."""
+    end = time.monotonic() + PATIENCE
+    wanted = [{"ip": address, "ipMode": "VIP"} for address in addresses]
+    while dict(world.writer.wrote).get(name) != wanted:
+        assert time.monotonic() < end, world.writer.wrote
+        world.run(0.01)
+
+
+def test_addresses_of_nodes_as_vips_follow_the_endpoints(nodes: Nodes) -> None:
+    world = World(settings())
+    world.tell("nodes", "all", node_object("a", "127.0.0.2"), node_object("b", "127.0.0.3"))
+    world.tell("services", "all", service_object("web", "reference-nodes", healthCheckNodePort=nodes.port))
+    told(world, "web", "127.0.0.2", "127.0.0.3")
+    assert (world.kernel.vips, world.kernel.ways) == (set(), {}), "they are the nodes' own"
+    nodes.answers["127.0.0.2"] = b"HTTP/1.1 503 no\r\n"
+    until_view(world, {"IPv4": ["127.0.0.3"]})
+    told(world, "web", "127.0.0.3")
+    world.tell("nodes", "changed", node_object("b", "127.0.0.3", external=("192.0.2.99", "2001:db8::99")))
+    told(world, "web", "192.0.2.99")
+    excluded = {"node.kubernetes.io/exclude-from-external-load-balancers": ""}
+    world.tell("nodes", "changed", node_object("b", "127.0.0.3", labels=excluded))
+    told(world, "web", "127.0.0.3")
+    world.tell("nodes", "gone", node_object("b", "127.0.0.3"))
+    assert world.balancer.view()["services"][0]["vips"] == {"IPv4": []}
+    world.tell("services", "gone", service_object("web", "reference-nodes"))
+    assert world.balancer.view()["services"] == []
+    world.close()
+
+
+def until_view(world: World, vips: dict[str, list[str]]) -> None:
+    end = time.monotonic() + PATIENCE
+    while (seen := world.balancer.view()["services"][0]["vips"]) != vips:
+        assert time.monotonic() < end, seen
+        world.run(0.01)
+
+
+def test_a_port_of_a_node_serves_one_service_and_the_next_when_that_is_gone(nodes: Nodes) -> None:
+    def asking(name: str, port: int, protocol: str = "TCP") -> dict[str, object]:
+        ports = [{"protocol": protocol, "port": port, "nodePort": 30080}]
+        return service_object(name, "reference-nodes", healthCheckNodePort=nodes.port, ports=ports)
+
+    world = World(settings())
+    world.tell("nodes", "all", node_object("a", "127.0.0.2"))
+    first = asking("a", 80)
+    world.tell("services", "all", first, asking("b", 80), asking("c", 81), asking("d", 80, "UDP"))
+    for name in ("a", "c", "d"):
+        told(world, name, "127.0.0.2")
+    world.run(0.1)
+    assert "b" not in dict(world.writer.wrote)
+    world.tell("services", "gone", first)
+    told(world, "b", "127.0.0.2")
     world.close()
 
 

@@ -195,6 +195,15 @@ def test_a_pod_that_is_never_ready_differs_in_its_gate_only() -> None:
     assert gated == pod
 
 
+def test_a_service_that_prefers_close_endpoints_says_so_and_no_other_does() -> None:
+    for name, paths in objects().items():
+        shape = paths[0].service
+        assert shape is not None
+        said = made(name)["spec"].get("trafficDistribution")
+        assert said == ("PreferClose" if shape.prefers_close else None)
+    assert any(paths[0].service and paths[0].service.prefers_close for paths in objects().values())
+
+
 def test_shapes_are_shared() -> None:
     path = next(path for path in PATHS if path.object_name == "nodeport-local")
     assert replace(path, port=Port.HTTP).object_name == path.object_name

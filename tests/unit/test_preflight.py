@@ -283,6 +283,21 @@ def test_a_family_that_one_node_lacks_is_asked_of_the_others() -> None:
     assert not _features(both, ROLES, {"IPv4"})["nodes.ipv6"].present
 
 
+def test_zones_are_a_feature_where_each_node_with_a_role_has_its_own() -> None:
+    def found(*zones: str) -> Feature:
+        played = (ROLES[role] for role in (Role.ENDPOINT_NODE, Role.BARE_NODE, Role.OTHER_NODE))
+        playing = dict(zip(played, zones, strict=True))
+        nodes = topology().nodes
+        return _features({n: replace(each, zone=playing.get(n, "")) for n, each in nodes.items()}, ROLES, None)[
+            "nodes.zones"
+        ]
+
+    assert found("a", "b", "c") == Feature(True, "3 nodes in a zone of their own each")
+    assert not found("a", "b", "b").present
+    assert "are in one zone, b" in found("a", "b", "b").why
+    assert found("a", "b", "").why.endswith("has no label topology.kubernetes.io/zone")
+
+
 def test_what_is_missing_is_reported_in_a_sentence() -> None:
     two = dict.fromkeys(ROLES, NODES[0]) | {Role.BARE_NODE: NODES[1]}
     found = _features(topology().nodes, two, {"IPv4"})

@@ -10,17 +10,19 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.labels import RUN_LABEL
 from esipp.base.waiting import Budget
-from esipp.checks.check import Check
+from esipp.checks.check import Check, Fact
 from esipp.checks.model import Family, Path, Protocol
 from esipp.cluster.client import ApiError, Cluster
+from esipp.loadbalancers.detection import NOTHING_FOUND, Detected
+from esipp.loadbalancers.profiles.loading import provider
 from esipp.testbed import announced as announcing
 from esipp.testbed import manifests
 from esipp.testbed.agents import waited_for
-from esipp.testbed.batches import batches
+from esipp.testbed.batches import balanced, batches
 from esipp.testbed.integrity import Harm
-from esipp.testbed.manifests import Numbers
+from esipp.testbed.manifests import PORTS_OF_ONE, Numbers
 from esipp.testbed.objects import Objects
-from esipp.testbed.testbed import Testbed
+from esipp.testbed.testbed import Testbed, sharing
 from tests.unit.world import BACKEND_ADDRESSES, CHECKS, NODES, ROLES, VIP, by_id, topology
 
 RUN = "0101-000000-abcd"
@@ -293,7 +295,9 @@ VIP_PATHS = [
 NODE_PORT_PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path
 
 
-def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int | None = None) -> Testbed:
+def arranged(
+    cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int | None = None, balancer: Detected = NOTHING_FOUND
+) -> Testbed:
     """A stage after it was arranged for these paths and a prop of another suite; pods are left out."""
     checks: list[Check] = [
         path_check for path_check in CHECKS if path_check.subject.path in [*VIP_PATHS, NODE_PORT_PATH]
@@ -305,7 +309,7 @@ def arranged(cluster: Creating, monkeypatch: pytest.MonkeyPatch, parallel: int |
     for name in ("_wait_for_pods", "_read_listeners", "_keep_identities"):
         monkeypatch.setattr(Testbed, name, lambda *_: None)
     made = Testbed(
-        cluster, RUN, "image", topology().nodes, ROLES, hosted=False, parallel=parallel,
+        cluster, RUN, "image", topology().nodes, ROLES, hosted=False, parallel=parallel, balancer=balancer,
         batching=lambda most: batches(checks, {"continuity": [PROP]}, most),
     )  # fmt: skip
     cluster.create = _apart(cluster.create)
@@ -327,6 +331,45 @@ def test_all_load_balancers_stand_at_once_where_nothing_limits_them(monkeypatch:
     assert cluster.stood[-1] == {*NAMES, "prop"} == set(made.vips)
     made.balance(frozenset())
     assert set(made.vips) == {*NAMES, "prop"}, "nothing is taken away"
+
+
+def test_services_that_share_their_vips_have_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    servicelb, metallb = provider("k3s-servicelb"), provider("metallb-l2")
+    objects = {path.object_name: [path] for path in (*VIP_PATHS, NODE_PORT_PATH)}
+    assert sharing([], objects) == sharing([metallb], objects) == sharing([servicelb, metallb], objects) == {}
+    assert set(sharing([servicelb], objects)) == NAMES
+
+    cluster = Creating()
+    arranged(cluster, monkeypatch, balancer=Detected(Fact("k3s", "told"), (servicelb,)))
+    ports = {
+        name: {port["port"] for port in cluster.services[name]["spec"]["ports"]}
+        for name in (*NAMES, NODE_PORT_PATH.object_name)
+    }
+    assert ports.pop(NODE_PORT_PATH.object_name) == {80}
+    assert len(set.union(*ports.values())) == sum(map(len, ports.values())) > 1
+
+
+def test_no_two_services_of_a_run_share_a_port_and_nodes_have_none_of_them() -> None:
+    assert max(len({(each.port, each.protocol) for each in of}) for of in all_objects().values()) <= PORTS_OF_ONE
+    runs = [f"0101-000000-{number:04x}" for number in range(2000)]
+    own = len([name for name, of in all_objects().items() if balanced(of)])
+    used = {
+        first + more
+        for run in runs
+        for first in map(Numbers.of(run).shared, range(own))
+        for more in range(PORTS_OF_ONE)
+    }
+    assert min(used) > 10_259  # above the ports of Kubernetes' own components
+    assert max(used) < min(Numbers.of(run).base for run in runs)
+
+
+def all_objects() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for check in CHECKS:
+        for path in check.subject.paths:
+            if path.service:
+                found.setdefault(path.object_name, []).append(path)
+    return found
 
 
 def run_with_the_same_ports() -> str:

@@ -54,6 +54,7 @@ CHECKS = {check.id: check for check in all_checks()}
         ("external-ips.unset.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node", ""),
         ("external-ips.local.tcp.ipv4.outside-1-to-external-ip-of-endpoint-node", "1.29"),
         ("loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.outside-1-to-vip", "1.22"),
+        ("nodeport.cluster.prefer-close.tcp.ipv4.outside-1-to-bare-node", "1.31"),
         ("loadbalancer.reference-proxy.local.several-ports.tcp.ipv4.pod-on-endpoint-node-to-vip", "1.30"),
         ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.status", ""),
         ("healthcheck.one-pod.ipv4.outside-1-to-endpoint-node.document", "1.7"),

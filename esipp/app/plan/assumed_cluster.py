@@ -141,6 +141,7 @@ def _known(asked: Asked, families: Sequence[Family], *, own_kind: bool) -> dict[
     found = {f"family.{family.value.lower()}": Feature(family in families, of_families) for family in Family}
     found["families.dual"] = Feature(len(set(families)) > 1, of_families)
     found["nodes.three"] = Feature(asked.nodes > 2, f"{asked.nodes} nodes can run pods")
+    found["nodes.zones"] = Feature(False, "assumes that nodes have no zones")
     found["load-balancer"] = Feature(True, profile.name)
     shows = own_kind or not _managed(profile)
     number = asked.nodes + shows

@@ -6,7 +6,16 @@ from typing import Any
 
 from esipp.base import markdown
 from esipp.checks.profile import Figure, Grade, HealthCheck, LoadBalancer, Marks, Source
-from esipp.loadbalancers.profiles.words import OF_STEERING, asks, bound, seconds, sources_seen, span
+from esipp.loadbalancers.profiles.words import (
+    OF_FAIL_OPEN,
+    OF_FOLLOWING,
+    OF_STEERING,
+    asks,
+    bound,
+    seconds,
+    sources_seen,
+    span,
+)
 
 HEAD = """# Load balancers
 
@@ -62,11 +71,14 @@ SECTIONS = {
     "`off_by_default`",
     "[steering]": "`by` (health-checks, membership, announcement), `membership` (seconds), `spreads` (whether traffic "
     "goes to all nodes at once), `bound` (seconds until a node gets no more traffic, if not derived from N and "
-    "period), `fail_over` (seconds until another node has the VIP of a node that is gone), `lease` (the Lease in "
-    "kube-system whose holder announces a Service, with NAMESPACE and SERVICE)",
+    "period), `fail_over` (seconds until another node has the VIP of a node that is gone), `fail_open` (whether "
+    "traffic goes to all nodes while none is healthy), `follows` (whether the node that announces the VIP of a Local "
+    "Service has an endpoint), `lease` (the Lease in kube-system whose holder "
+    "announces a Service, with NAMESPACE and SERVICE)",
     "[probes]": "`from`: CIDRs, or a description",
     "[carries]": "`families`, `protocols`",
-    "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy)",
+    "[status]": "`form` (ip, hostname, none), `ip_mode` (VIP, Proxy), `shared` (whether Services share "
+    "addresses, and differ in their ports)",
     "[times]": "seconds: `usual` (from, to), `created`, `answering`, `removed` (timeouts of a run), `idle`",
     "[[traps]]": "`kind`, `text`",
     "[[annotations]]": "`purpose` (a run itself uses internal, tags, x-forwarded-for, proxy-v1, proxy-v2), `key`, "
@@ -139,6 +151,7 @@ def _datapaths(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         path, status = profile.datapath, profile.status
         mode = f", ipMode {notes.figure(status.ip_mode)}" if status.ip_mode else ""
+        mode += f", shared{notes.of(status.shared.sources)}" if status.shared and status.shared.value else ""
         return (
             _link(profile),
             profile.system,
@@ -190,16 +203,20 @@ def _times(profiles: Sequence[LoadBalancer], notes: _Notes) -> list[str]:
         "removed within",
         "idle timeout",
         "nodes chosen by",
+        "while none is healthy",
     )
 
     def row(profile: LoadBalancer) -> tuple[str, ...]:
         times = profile.times
         by = " and ".join(OF_STEERING[each] for each in profile.steering.by.value)
+        if (follows := profile.steering.follows) is not None:
+            by += f", {notes.figure(follows, OF_FOLLOWING.__getitem__)}"
         by += f", {notes.figure(profile.steering.membership, seconds)}" if profile.steering.membership else ""
         return (
             _link(profile), notes.figure(times.usual, span), notes.figure(times.created, seconds),
             notes.figure(times.answering, seconds), notes.figure(times.removed, seconds),
             notes.figure(times.idle, seconds), by + notes.of(profile.steering.by.sources),
+            notes.figure(profile.steering.fail_open, OF_FAIL_OPEN.__getitem__),
         )  # fmt: skip
 
     said = [

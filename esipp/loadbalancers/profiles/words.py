@@ -18,6 +18,9 @@ OF_STEERING = {
     Steering.ANNOUNCEMENT: "the nodes that announce the VIP",
 }
 
+OF_FOLLOWING = {True: "under Local with an endpoint", False: "with or without an endpoint"}
+OF_FAIL_OPEN = {True: "sends to all nodes", False: "sends to none"}
+
 
 def sources_seen(classes: Iterable[AddressClass]) -> str:
     """The owner of the address that a pod sees: ``the client``, ``a node or a pod``."""

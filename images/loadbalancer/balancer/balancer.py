@@ -114,6 +114,7 @@ class Balancer:
         self._nodes: dict[str, Node] = {}
         self._vips: dict[str, dict[str, list[str]]] = {}  # uid -> family -> VIPs
         self._steered: dict[tuple[str, str], dict[str, int]] = {}  # uid and family -> nodes with weights
+        self._leader: str | None = None  # the node that has all VIPs of the class with one leader
         self._known: dict[str, Service] = {}  # uid -> Service, also of one that is gone until its VIPs are
         self._due = self._ready = False
         if self._faults.wanders:
@@ -193,6 +194,8 @@ class Balancer:
                     self._steered.pop((uid, family), None)
             if asked is None:
                 del self._known[uid], self._vips[uid]
+                for family in service.families:
+                    self._steered.pop((uid, family), None)
 
     def _claim(self, service: Service, document: Json) -> None:
         mine = self._vips.setdefault(service.uid, {})
@@ -215,7 +218,7 @@ class Balancer:
     def _tell(self, service: Service | None, document: Json) -> None:
         """Have a Service's status say what is so."""
         if service:
-            vips = [vip for family in service.families for vip in self._vips[service.uid].get(family, ())]
+            vips = self._announced(service)
             wanted = ingress_for(service.mode, vips)
             if vips and self._has_hostname(service):
                 wanted = [{"hostname": hostname(service.key)}]
@@ -230,7 +233,41 @@ class Balancer:
 
     def _number(self, service: Service) -> int:
         """How many VIPs of each family a Service gets."""
+        if not service.mode.has_vips:
+            return 0
         return 1 if service.named else self._settings.addresses
+
+    def _announced(self, service: Service) -> list[str]:
+        """What a Service's status is to name, in the order of its families: its VIPs, or addresses of its nodes.
+
+        As k3s' ServiceLB: ExternalIPs if any of these nodes has one, and InternalIPs otherwise.
+        """
+        found: list[str] = []
+        for family in service.families:
+            found += self._vips[service.uid].get(family, ())
+        if not service.mode.has_vips:
+            used = [(f, name) for f in service.families for name in self._steered.get((service.uid, f), ())]
+            nodes = [(family, self._nodes[name]) for family, name in used if self._has(name, family)]
+            external = [a for family, node in nodes for a in node.external if family_of(a) == family]
+            internal = [a for family, node in nodes if (a := node.address(family))]
+            found = sorted(external or internal, key=lambda a: (service.families.index(family_of(a)), a))
+        return found
+
+    def _families(self, service: Service) -> list[str]:
+        """The families in which it serves a Service."""
+        return list(self._vips[service.uid]) if service.mode.has_vips else list(service.families)
+
+    def _lacks_ports(self) -> set[str]:
+        """The uids of Services that get no node, as an older one has one of their ports there."""
+        taken, lacking = set[tuple[str, int]](), set[str]()
+        on_nodes = (each for each in self._services.values() if not each.mode.has_vips)
+        for service in sorted(on_nodes, key=lambda each: (each.created, each.key)):
+            ports = {(port.protocol, port.port) for port in service.ports}
+            if ports & taken:
+                lacking.add(service.uid)
+            else:
+                taken |= ports
+        return lacking
 
     def _all(self, uid: str) -> list[str]:
         """A Service's VIPs of all families."""
@@ -239,17 +276,22 @@ class Balancer:
     def _was_announced(self, document: Json) -> bool:
         """Whether what a Service's status says is from here."""
         own = hostname(key_of(document))
-        return any(map(self._pools.has, vips_of(document))) or {"hostname": own} in ingress_of(document)
+        found = vips_of(document)
+        if self._settings.default is Mode.NODES:
+            of_nodes = {a for node in self._nodes.values() for a in (*node.external, *dict(node.addresses).values())}
+            if of_nodes & set(found):
+                return True
+        return any(map(self._pools.has, found)) or {"hostname": own} in ingress_of(document)
 
     # Health and steering
 
     def _set_checks(self) -> None:
         targets = {}
-        for uid, service in self._known.items():
+        for service in self._known.values():
             if service.mode.forwards and service.check_port:
-                for family in self._vips[uid]:
+                for family in self._families(service):
                     for node in self._nodes.values():
-                        if node.target and (address := node.address(family)):
+                        if node.serves(service.mode) and (address := node.address(family)):
                             targets[Target(service.key, service.uid, family, node.name)] = (address, service.check_port)
         self._checker.set_targets(targets)
 
@@ -262,7 +304,16 @@ class Balancer:
             what = {"node": target.node, "healthy": health.healthy, "why": why}
             self._decisions.add("health", service, target.family, at=health.since, **what)
             turned = "healthy" if health.healthy else "unhealthy"
-            self._steer(service, f"{target.node} became {turned}", target.family)
+            why = f"{target.node} became {turned}"
+            if service.mode is Mode.LEADER:  # there is one for all
+                for each in self._known.values():
+                    if each.mode is Mode.LEADER:
+                        self._steer(each, why)
+                return
+            self._steer(service, why, target.family)
+            document = self._documents["services"].get(service.key)
+            if document and not service.mode.has_vips:
+                self._tell(service, document)
 
     def _reweighed(self, check: Check) -> None:
         """A node asks for another share."""
@@ -274,14 +325,21 @@ class Balancer:
     def _steer(self, service: Service, why: str, only: str | None = None) -> None:
         if not service.mode.forwards:
             return
-        for family, vips in self._vips[service.uid].items():
+        for family in self._families(service):
             if only not in (None, family):
                 continue
-            candidates = {node.name for node in self._nodes.values() if node.target and node.address(family)}
+            vips = self._vips[service.uid].get(family, [])
+            fit = (node for node in self._nodes.values() if node.serves(service.mode))
+            candidates = {node.name for node in fit if node.address(family)}
             healthy = {name for name in candidates if self._is_healthy(Target(service.key, service.uid, family, name))}
+            if service.mode is Mode.LEADER:
+                healthy = self._elected(candidates)
+            elif not service.mode.has_vips and service.uid in self._lacks_ports():
+                candidates = healthy = set()
             before = self._steered.get((service.uid, family))
             known = {name: weight for name, weight in (before or {}).items() if self._has(name, family)}
-            good, stale = self._faults.steer(candidates, healthy, known, self._loop.time())
+            opened = self._settings.fail_open and not healthy
+            good, stale = self._faults.steer(candidates, candidates if opened else healthy, known, self._loop.time())
             after = choose(service.mode, service.key, good, stale, known)
             if service.mode in (Mode.ECMP, Mode.NAT):
                 after = self._weighted(service, family, after)
@@ -296,7 +354,9 @@ class Balancer:
             else:
                 self._lead(service, vips, via)
             self._steered[(service.uid, family)] = after
-            self._decisions.add("steer", service, family, nodes=sorted(after), why=why)
+            self._decisions.add(
+                "steer", service, family, nodes=sorted(after), why=f"{why}; none is healthy" if opened else why
+            )
 
     def _lead(self, service: Service, vips: Sequence[str], via: Mapping[str, int]) -> None:
         """Have the kernel send the packets of VIPs there."""
@@ -319,6 +379,13 @@ class Balancer:
         for service in self._known.values():
             self._steer(service, "it wanders")
         self._loop.call_later(WANDER_SECONDS, self._wander)
+
+    def _elected(self, candidates: set[str]) -> set[str]:
+        """The node that has all VIPs: always the same one, until its health checks fail."""
+        alive = {check.target.node for check in self._checker.checks.values() if check.health.healthy} & candidates
+        if self._leader not in alive:
+            self._leader = min(alive, default=None)
+        return {self._leader} if self._leader else set()
 
     def _weighted(self, service: Service, family: str, steered: Mapping[str, int]) -> dict[str, int]:
         """The same nodes, by what their health checks ask for and what a fault prefers."""
@@ -355,7 +422,7 @@ class Balancer:
 
     def _view(self, service: Service) -> Json:
         nodes = []
-        for family in self._vips[service.uid]:
+        for family in self._families(service):
             steered = self._steered.get((service.uid, family), {})
             for node in sorted(self._nodes.values(), key=lambda node: node.name):
                 target = Target(service.key, service.uid, family, node.name)
@@ -376,6 +443,9 @@ class Balancer:
                 )
         named: dict[str, Any] = {"namespace": service.namespace, "name": service.name, "class": service.mode.value}
         vips = {family: list(of) for family, of in self._vips[service.uid].items()}
+        if not service.mode.has_vips:
+            told = self._announced(service)
+            vips = {family: [a for a in told if family_of(a) == family] for family in service.families}
         return {**named, "vips": vips, "nodes": nodes}
 
     def close(self) -> None:

@@ -21,6 +21,8 @@ class Mode(Enum):
     FORWARD = "reference-forward"
     ECMP = "reference-ecmp"
     NAT = "reference-nat"
+    LEADER = "reference-leader"
+    NODES = "reference-nodes"
     PROXY = "reference-proxy"
     PROXY_XFF = "reference-proxy-xff"
     PROXY_V1 = "reference-proxy-v1"
@@ -29,12 +31,17 @@ class Mode(Enum):
     @property
     def forwards(self) -> bool:
         """Whether packets go on, and clients speak with pods; otherwise connections end here."""
-        return self in (Mode.FORWARD, Mode.ECMP, Mode.NAT)
+        return self in (Mode.FORWARD, Mode.ECMP, Mode.NAT, Mode.LEADER, Mode.NODES)
 
     @property
     def unchanged(self) -> bool:
         """Whether packets keep their destination, so that nodes have to know the VIP."""
-        return self in (Mode.FORWARD, Mode.ECMP)
+        return self.forwards and self is not Mode.NAT
+
+    @property
+    def has_vips(self) -> bool:
+        """Whether its VIPs are its own; otherwise they are addresses of nodes."""
+        return self is not Mode.NODES
 
     @property
     def ip_mode(self) -> str:
@@ -81,6 +88,12 @@ class Node:
     addresses: tuple[tuple[str, str], ...]  # family, InternalIP: the first one of each
     pod_networks: tuple[str, ...]
     target: bool  # neither excluded by its label nor being deleted
+    external: tuple[str, ...] = ()  # ExternalIPs
+    stays: bool = True  # it is not being deleted
+
+    def serves(self, mode: Mode) -> bool:
+        """Whether it may serve Services of a class; the label counts for load balancers that have VIPs of their own."""
+        return self.target if mode.has_vips else self.stays
 
     def address(self, family: str) -> str | None:
         """Its InternalIP of a family."""
@@ -108,6 +121,7 @@ def service_of(document: Json, default: Mode | None = None) -> Service | None:
     if spec.get("type") != "LoadBalancer" or wanted not in modes or meta.get("deletionTimestamp"):
         return None
     local = spec.get("externalTrafficPolicy") == "Local"
+    by_endpoints = local and modes[wanted] is not Mode.LEADER
     ports = tuple(
         Port(p.get("protocol", "TCP"), p["port"], p.get("nodePort", 0), p.get("appProtocol") == "http")
         for p in spec.get("ports", [])
@@ -119,7 +133,7 @@ def service_of(document: Json, default: Mode | None = None) -> Service | None:
         mode=modes[wanted],
         families=tuple(spec.get("ipFamilies") or ["IPv4"]),
         local=local,
-        check_port=spec.get("healthCheckNodePort", 0) if local else KUBE_PROXY_PORT,
+        check_port=spec.get("healthCheckNodePort", 0) if by_endpoints else KUBE_PROXY_PORT,
         ports=ports,
         created=meta.get("creationTimestamp") or "",
         named=bool(spec.get("loadBalancerClass")),
@@ -140,12 +154,15 @@ def node_of(document: Json) -> Node:
     """Read a Node."""
     meta, spec = document["metadata"], document.get("spec", {})
     addresses: dict[str, str] = {}
-    for entry in document.get("status", {}).get("addresses", []):
+    found = document.get("status", {}).get("addresses", [])
+    external = tuple(entry["address"] for entry in found if entry.get("type") == "ExternalIP")
+    for entry in found:
         if entry.get("type") == "InternalIP":
             addresses.setdefault(family_of(entry["address"]), entry["address"])
     networks = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
-    target = EXCLUDED not in (meta.get("labels") or {}) and not meta.get("deletionTimestamp")
-    return Node(meta["name"], tuple(sorted(addresses.items())), tuple(networks), target)
+    stays = not meta.get("deletionTimestamp")
+    target = EXCLUDED not in (meta.get("labels") or {}) and stays
+    return Node(meta["name"], tuple(sorted(addresses.items())), tuple(networks), target, external, stays)
 
 
 def ingress_for(mode: Mode, vips: Sequence[str]) -> list[Json]:

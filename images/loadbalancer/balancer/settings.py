@@ -33,6 +33,7 @@ class Settings:
     default: Mode | None = None
     hostnames: bool = False
     addresses: int = 1
+    fail_open: bool = False
 
     def as_json(self) -> dict[str, float | int | str]:
         """What the admin view says of it."""
@@ -44,6 +45,7 @@ class Settings:
         }
         settings |= {"default": self.default.value} if self.default else {}
         settings |= {"announce": "hostname"} if self.hostnames else {}
+        settings |= {"fail-open": "yes"} if self.fail_open else {}
         return settings | ({"addresses": self.addresses} if self.addresses > 1 else {})
 
 
@@ -70,6 +72,8 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--unhealthy", type=_count, default=2, help="failures in a row that drop it (%(default)s)")
     weigh = "reference-ecmp splits by the weights of the nodes' health checks, and not equally"
     parser.add_argument("--weigh", action="store_true", help=weigh)
+    fails_open = "forwarders send to all nodes while none is healthy"
+    parser.add_argument("--fail-open", action="store_true", help=fails_open)
     classes = [mode.value for mode in Mode]
     by_default = "also serve Services that name no class, as this one: " + ", ".join(classes)
     parser.add_argument("--default", choices=classes, metavar="CLASS", help=by_default)
@@ -111,6 +115,7 @@ def parse(arguments: list[str]) -> Settings:
         default=default,
         hostnames=given.announce == "hostname",
         addresses=given.addresses,
+        fail_open=given.fail_open,
     )
 
 
