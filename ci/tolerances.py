@@ -11,11 +11,9 @@ from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PROMPT
 from esipp.judging.controls import ALPHA, LEAST_FAULTS, MOSTLY_CONTROL
 from esipp.judging.frame import FEW, OVERLOADED
 from esipp.judging.promise import PERIOD_OFF
-from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
-from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
-from esipp.judging.timeline.streams import MOST_GAP
+from esipp.judging.timeline import BURST, BURST_SECONDS, LATE, LATE_ANSWER, MOST_GAP, SERIES, SLACK, STALE
 from esipp.ledger.conclusion import MOST_UNDECIDED
-from esipp.packets.tap import FEWEST_CORES
+from esipp.packets.capture import FEWEST_CORES
 from esipp.scenarios.continuity.judge import OVERDUE
 from esipp.scenarios.continuity.objects import FOUND
 from esipp.scenarios.continuity.stream_judge import MOST_LOST

@@ -18,7 +18,7 @@ from esipp.checks.policy_change import At, ChangingService
 from esipp.checks.profile import Destination, Target
 from esipp.judging.promise import Checking, Promise
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
+from esipp.judging.timeline import Mark, Sample, Steer, Stream
 from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck

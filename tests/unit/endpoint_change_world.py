@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from esipp.checks.endpoint_change import Kind
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import AS_STARTED, Checking, Promise
-from esipp.judging.timeline.streams import Decision, Mark, Sample, Stream
+from esipp.judging.timeline import Decision, Mark, Sample, Stream
 from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.judge import Judge

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import POD_BACKEND, Family, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, ChangingService
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
 from esipp.scenarios.policy_change.run import ROUNDS
 from esipp.scenarios.policy_change.timeline import Course, Established, Ground, PolicyAction

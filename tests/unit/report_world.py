@@ -18,7 +18,7 @@ from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import ChangingService
 from esipp.judging.promise import Checking
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.ledger.codec import judged, record_of
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings

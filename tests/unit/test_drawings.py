@@ -19,7 +19,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.checks.policy_change import At
 from esipp.judging.promise import NOBODY, Promise
 from esipp.judging.scenario import scenarios
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.report.sections import sections
 from esipp.scenarios.endpoint_change.figures import events
 from esipp.scenarios.endpoint_change.judge import Judge, distributions

@@ -7,8 +7,7 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.endpoint_change import Kind, What
 from esipp.checks.model import Balancer
-from esipp.judging.timeline.losses import RESOLUTION, Losses, in_flight, lasting
-from esipp.judging.timeline.streams import Decision, Sample, Stream
+from esipp.judging.timeline import RESOLUTION, Decision, Losses, Sample, Stream, in_flight, lasting
 from esipp.scenarios.endpoint_change.judge import Judge
 from esipp.scenarios.endpoint_change.timeline import (
     BalancerEvidence,

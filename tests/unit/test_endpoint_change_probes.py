@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from esipp.checks.model import Family
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.endpoint_change import probes
 from esipp.scenarios.endpoint_change.probes import PORT_PACE, SECOND_FAMILY, Observing, Targets
 

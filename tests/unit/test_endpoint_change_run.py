@@ -12,7 +12,7 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Balancer, Family
-from esipp.judging.timeline.streams import Mark, Sample, Stream
+from esipp.judging.timeline import Mark, Sample, Stream
 from esipp.scenarios.endpoint_change import changes as drive
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver, plan

@@ -16,7 +16,7 @@ from esipp.checks.policy_change import (
     IsolatedHealth,
     PolicyChange,
 )
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.scenarios.policy_change.changes import read_kept, read_port
 from esipp.scenarios.policy_change.evidence import Neighbour, PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.isolation import CHANGES

@@ -11,7 +11,7 @@ from esipp.checks.check import Feature, Status, is_about
 from esipp.checks.model import POD_BACKEND, Family
 from esipp.checks.observation import Observation, Outcome, Verdict, Witness
 from esipp.checks.policy_change import At, ChangingService, PolicyChange
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.ledger.codec import judged, read_judged
 from esipp.packets.capture import IN, NAMED, OUT, REQUEST, Capture, End, Sighting, plain
 from esipp.probing.traffic import Traffic

@@ -15,7 +15,7 @@ from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.policy_change import At, ChangingService
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.probing.traffic import Traffic
 from esipp.scenarios import events
 from esipp.scenarios.policy_change import changes, run

@@ -19,7 +19,7 @@ from esipp.checks.endpoint_change import EVENTS, Kind
 from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import is_ready
-from esipp.judging.timeline.streams import ANSWERED, Decision, read_request
+from esipp.judging.timeline import ANSWERED, Decision, read_request
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.evidence import Counted

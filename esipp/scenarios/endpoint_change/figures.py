@@ -11,7 +11,7 @@ from esipp.checks.check import Level
 from esipp.checks.model import Balancer, Family
 from esipp.judging.showing import attempted, headed, health_strip, shorten
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline import Sample
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.endpoint_change.judge import LOSSES, Judge, judges_of

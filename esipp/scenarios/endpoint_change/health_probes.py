@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 from esipp.checks.model import Family
 from esipp.judging.statistics import Distribution
-from esipp.packets.capture import IN, REQUEST
-from esipp.packets.scope import Scope
-from esipp.packets.tap import Tap
+from esipp.packets.capture import IN, REQUEST, Scope, Tap
 from esipp.scenarios.endpoint_change.evidence import Observed
 from esipp.scenarios.endpoint_change.timeline import Timeline
 from esipp.testbed.clients import Clients

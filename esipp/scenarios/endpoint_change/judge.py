@@ -27,10 +27,7 @@ from esipp.judging.ingress import strangers
 from esipp.judging.promise import Checking
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import Distribution, power
-from esipp.judging.timeline.expected_backends import SLACK
-from esipp.judging.timeline.losses import RESOLUTION
-from esipp.judging.timeline.sources import Sourced, Sources, sources
-from esipp.judging.timeline.streams import Stream, prober_failed, probing_paused
+from esipp.judging.timeline import RESOLUTION, SLACK, Sourced, Sources, Stream, prober_failed, probing_paused, sources
 from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change.evidence import (
     FOR_POWER,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from esipp.base.clock import Clock
 from esipp.checks.model import Family
-from esipp.judging.timeline.streams import Stream
-from esipp.probing.jobs import Job
-from esipp.probing.prober import Line, Prober
+from esipp.judging.timeline import Stream
+from esipp.probing.prober import Job, Line, Prober
 from esipp.probing.traffic import Pace, Target, Traffic
 from esipp.scenarios.endpoint_change.objects import PORT
 

@@ -22,7 +22,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.judging.health_view import Asked, HealthView, Places, Share, State, Unavailable, View, Why
 from esipp.judging.promise import Checking
-from esipp.judging.timeline.streams import Decision
+from esipp.judging.timeline import Decision
 from esipp.judging.topology import EXCLUDED, Node
 from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.views import view_for

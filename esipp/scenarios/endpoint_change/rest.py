@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from esipp.checks.model import Family
 from esipp.judging.statistics import least_share, more_lost_p
-from esipp.judging.timeline.streams import SLICE_GONE, Mark, Stream
+from esipp.judging.timeline import SLICE_GONE, Mark, Stream
 from esipp.scenarios.endpoint_change.timeline import QUIET, BalancerEvidence, Change, Doubt, Timeline
 
 SETTLING = QUIET

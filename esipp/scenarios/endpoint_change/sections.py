@@ -7,8 +7,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import Held
 from esipp.judging.showing import of_the_cluster
 from esipp.judging.statistics import Distribution, family_wise_words
-from esipp.judging.timeline.losses import Losses, count_losses
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline import Losses, Sample, count_losses
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.endpoint_change.evidence import LEAST_P, Moved
 from esipp.scenarios.endpoint_change.figures import OF_NO_FAMILY, Event, events

@@ -7,18 +7,24 @@ from itertools import pairwise
 
 from esipp.checks.endpoint_change import Kind, What, judges
 from esipp.checks.model import Family
-from esipp.judging.timeline.losses import (
+from esipp.judging.timeline import (
     BURST_SECONDS,
     CLEAN,
+    PATIENCE,
     RESOLUTION,
+    SILENCE,
+    Decision,
+    Fits,
     Losses,
+    Mark,
+    Sample,
+    Stream,
     count_losses,
     first_clean,
     in_flight,
+    last_run,
     lasting,
 )
-from esipp.judging.timeline.steady_runs import SILENCE, Fits, last_run
-from esipp.judging.timeline.streams import PATIENCE, Decision, Mark, Sample, Stream
 
 IN_USE = 0.5
 """Seconds before a pod is removed in which a request through its node shows that the load balancer used the node."""

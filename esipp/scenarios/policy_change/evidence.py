@@ -10,7 +10,7 @@ from esipp.checks.observation import Witness
 from esipp.checks.policy_change import At, ChangingService
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Interruptions
-from esipp.judging.timeline.streams import Stream
+from esipp.judging.timeline import Stream
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.policy_change.timeline import (
     DELIVERED,

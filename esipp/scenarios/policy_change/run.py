@@ -24,8 +24,8 @@ from esipp.checks.policy_change import (
     WhilePoliciesChange,
 )
 from esipp.checks.timing import PROMPT
-from esipp.judging.timeline.streams import Sample, Stream
-from esipp.packets.tap import FEWEST_CORES
+from esipp.judging.timeline import Sample, Stream
+from esipp.packets.capture import FEWEST_CORES
 from esipp.preflight.preflight import Findings
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare

@@ -10,8 +10,7 @@ from esipp.checks.observation import Outcome
 from esipp.checks.policy_change import At
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.ingress import held
-from esipp.judging.timeline.steady_runs import Fits, SteadyRun, first_run, last_run
-from esipp.judging.timeline.streams import Sample, Stream, cut
+from esipp.judging.timeline import Fits, Sample, SteadyRun, Stream, cut, first_run, last_run
 from esipp.judging.topology import IPAddress, Topology, parse_address
 
 BUDGET = FIELD_LIMIT
