@@ -18,13 +18,13 @@ from esipp.scenarios.continuity.judge import OVERDUE
 from esipp.scenarios.continuity.objects import FOUND
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
-from esipp.scenarios.endpoint_change import evidence, rest
+from esipp.scenarios.endpoint_change import evidence
 from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
 from esipp.scenarios.paths.judge import BY_CHANCE
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
-from esipp.scenarios.policy_change.timeline import SAMPLED
+from esipp.scenarios.policy_change.evidence import SAMPLED
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ PASSES = (
         ("balancer-one-in-fifty-to-a-removed-node", "balancer-slow"),
     ),
     Tolerance(
-        f"Between changes, fewer than {rest.LEAST_LOST} requests may be lost, or as many as explain the losses of a "
-        f"control at nodePorts (p of {rest.LEAST_P:g} or more).",
+        f"Between changes, fewer than {evidence.LEAST_LOST} requests may be lost, or as many as explain the losses of "
+        f"a control at nodePorts (p of {evidence.REST_P:g} or more).",
         "The control has the same client at the same time. The verdict states which loss it would detect.",
         "A smaller loss than the verdict states.",
         ("balancer-one-in-fifty-to-a-removed-node", "balancer-keeps-one"),

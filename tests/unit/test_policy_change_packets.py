@@ -16,10 +16,9 @@ from esipp.ledger.codec import judged, read_judged
 from esipp.packets.capture import IN, NAMED, OUT, REQUEST, Capture, End, Sighting, plain
 from esipp.probing.traffic import Traffic
 from esipp.scenarios.packet_watch import endpoints_of
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
+from esipp.scenarios.policy_change.evidence import SAMPLED, PolicyChangeEvidence
 from esipp.scenarios.policy_change.run import to_follow
 from esipp.scenarios.policy_change.sections import summary
-from esipp.scenarios.policy_change.timeline import SAMPLED
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.policy_change_world import BARE, EVERY, HOME, World
 from tests.unit.recorded_world import summary_lines

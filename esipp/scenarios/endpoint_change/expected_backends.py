@@ -17,7 +17,7 @@ from esipp.judging.timeline import (
     spans_of_actions,
     until_followed,
 )
-from esipp.scenarios.endpoint_change.timeline import Timeline
+from esipp.scenarios.endpoint_change.evidence import Timeline
 
 FEW, FEW_SECONDS = 2, 1.0
 """The last ``FEW`` requests before an answer, none older than ``FEW_SECONDS``, show the rules of the other family."""

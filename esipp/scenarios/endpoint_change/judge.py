@@ -34,21 +34,19 @@ from esipp.scenarios.endpoint_change.evidence import (
     LEAST_P,
     LEAST_POWER,
     MOST_NAMED,
-    RIGHT,
-    Bystanders,
-    Counted,
-    Moved,
-    Result,
-)
-from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
-from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
-from esipp.scenarios.endpoint_change.timeline import (
     PHASES,
     QUIET,
+    RIGHT,
     BalancerEvidence,
+    Bystanders,
     Change,
+    Counted,
+    Moved,
+    Rest,
+    Result,
     Timeline,
     Traffic,
+    at_rest,
     black_hole,
     doubt_about,
     doubt_beside,
@@ -57,7 +55,9 @@ from esipp.scenarios.endpoint_change.timeline import (
     phases,
     say_doubts,
     spreads_by,
+    windows,
 )
+from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Checks of the load balancer's reaction to health checks."""

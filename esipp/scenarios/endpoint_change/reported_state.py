@@ -29,8 +29,7 @@ from esipp.loadbalancers.views import view_for
 from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver
-from esipp.scenarios.endpoint_change.evidence import Health, Poll, Result
-from esipp.scenarios.endpoint_change.timeline import Change
+from esipp.scenarios.endpoint_change.evidence import Change, Health, Poll, Result
 from esipp.scenarios.reference_reports import ReferenceReports
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 

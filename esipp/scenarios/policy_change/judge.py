@@ -33,8 +33,7 @@ from esipp.judging.statistics import Distribution
 from esipp.judging.timeline import Fits, Sample, SteadyRun, Stream, prober_failed
 from esipp.scenarios.paths.connections import decide_connections
 from esipp.scenarios.paths.judge import decide as decide_on_path
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
-from esipp.scenarios.policy_change.timeline import (
+from esipp.scenarios.policy_change.evidence import (
     ACCEPTED,
     BUDGET,
     DELIVERED,
@@ -44,7 +43,9 @@ from esipp.scenarios.policy_change.timeline import (
     Ground,
     Phase,
     PolicyAction,
+    PolicyChangeEvidence,
     Shown,
+    Window,
     closed,
     due,
     reads,
