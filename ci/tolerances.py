@@ -11,22 +11,20 @@ from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PROMPT
 from esipp.judging.controls import ALPHA, LEAST_FAULTS, MOSTLY_CONTROL
 from esipp.judging.frame import FEW, OVERLOADED
 from esipp.judging.promise import PERIOD_OFF
-from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE
-from esipp.judging.timeline.losses import BURST, BURST_SECONDS, LATE_ANSWER, SERIES
-from esipp.judging.timeline.streams import MOST_GAP
+from esipp.judging.timeline import BURST, BURST_SECONDS, LATE, LATE_ANSWER, MOST_GAP, SERIES, SLACK, STALE
 from esipp.ledger.conclusion import MOST_UNDECIDED
-from esipp.packets.tap import FEWEST_CORES
+from esipp.packets.capture import FEWEST_CORES
 from esipp.scenarios.continuity.judge import OVERDUE
 from esipp.scenarios.continuity.objects import FOUND
 from esipp.scenarios.continuity.stream_judge import MOST_LOST
 from esipp.scenarios.continuity.traffic import LASTING
-from esipp.scenarios.endpoint_change import evidence, rest
+from esipp.scenarios.endpoint_change import evidence
 from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
 from esipp.scenarios.paths.judge import BY_CHANCE
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
-from esipp.scenarios.policy_change.timeline import SAMPLED
+from esipp.scenarios.policy_change.evidence import SAMPLED
 
 
 @dataclass(frozen=True)
@@ -144,8 +142,8 @@ PASSES = (
         ("balancer-one-in-fifty-to-a-removed-node", "balancer-slow"),
     ),
     Tolerance(
-        f"Between changes, fewer than {rest.LEAST_LOST} requests may be lost, or as many as explain the losses of a "
-        f"control at nodePorts (p of {rest.LEAST_P:g} or more).",
+        f"Between changes, fewer than {evidence.LEAST_LOST} requests may be lost, or as many as explain the losses of "
+        f"a control at nodePorts (p of {evidence.REST_P:g} or more).",
         "The control has the same client at the same time. The verdict states which loss it would detect.",
         "A smaller loss than the verdict states.",
         ("balancer-one-in-fifty-to-a-removed-node", "balancer-keeps-one"),

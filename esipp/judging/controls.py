@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from esipp.checks.timing import Blur, Held, hold
 from esipp.judging.statistics import more_lost_p
-from esipp.judging.timeline.streams import OURS, Sample, Stream
+from esipp.judging.timeline import LATE_ANSWER, OURS, Gap, Sample, Stream, gaps, is_late, kept_from_asking
 
 NEAR = 2.0
 """Seconds around an event for which the controls count."""
@@ -172,3 +173,46 @@ def excused(product: Counts, control: Counts) -> str:
         f"the control listeners, without a Service, lost {control.words} requests: the network itself may explain the "
         f"{product.words} lost here (Fisher's exact test, p = {chance:.2g})"
     )
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """A gap, the part of it that is certain, and its uncertainty.
+
+    ``certain`` is the longest gap of those of its requests whose loss or delay our own slowness does not explain.
+    """
+
+    gap: Gap
+    certain: float
+    blur: Blur
+
+    def held(self, bound: float) -> Held:
+        """Whether it keeps a bound."""
+        held = hold(self.certain, bound, self.blur)
+        return Held.UNKNOWN if held is Held.WITHIN and self.gap.seconds > bound else held
+
+
+def uncertain(samples: Sequence[Sample], causes: Sequence[float], vantage: Vantage) -> list[Uncertain]:
+    """The gaps of a way, each compared with the controls of the same client at that time.
+
+    A late answer does not count if the controls of all nodes were as late, nor does a lost request while all controls
+    were in trouble.
+    """
+    found = gaps(samples, causes)
+    if not found:
+        return []
+    ours = {id(s) for s in samples if (not s.answered or is_late(s)) and _is_ours(s, vantage)}
+    sure = gaps((s for s in samples if id(s) not in ours), causes)
+    made = []
+    for gap in found:
+        inside = [each.seconds for each in sure if gap.first <= each.first and each.last <= gap.last]
+        blur = Blur(kept_from_asking(samples, gap), vantage.slow(gap.first, gap.last))
+        made.append(Uncertain(gap, max(inside, default=0.0), blur))
+    return made
+
+
+def _is_ours(sample: Sample, vantage: Vantage) -> bool:
+    if not sample.answered:
+        return bool(vantage.ours(sample.started, sample.started))
+    slow = vantage.slow(sample.started, sample.started)
+    return sample.ended - sample.started - slow < LATE_ANSWER

@@ -8,7 +8,7 @@ from typing import TypeVar
 from esipp.base.document import MISSING, Block, Section, Strong, Text
 from esipp.base.drawing import INK, Drawing, Scale
 from esipp.checks.model import Balancer
-from esipp.judging.timeline.streams import Stretch
+from esipp.judging.timeline import Stretch
 
 T = TypeVar("T")
 

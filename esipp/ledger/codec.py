@@ -24,7 +24,7 @@ from esipp.base.redaction import KNOWN
 from esipp.checks.observation import Observation, Verdict, Witness
 from esipp.checks.reference import Reference, read_reference
 from esipp.judging.scenario import recorded_as
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.judging.topology import IPAddress
 from esipp.ledger.columns import Json, Ticks, pack, ticks_of, unpack
 

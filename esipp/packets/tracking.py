@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from esipp.checks.observation import Observation, Outcome, Tracked
-from esipp.packets.capture import End, plain, say
-from esipp.packets.tap import FEWEST_CORES
+from esipp.packets.capture import FEWEST_CORES, End, plain, say
 
 EVERY = 8.0
 """Seconds between two readings: kernels remember a connection that ended with a reset for 10 s."""

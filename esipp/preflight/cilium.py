@@ -11,8 +11,7 @@ from typing import Any
 
 from esipp.checks.check import Fact, Feature
 from esipp.checks.profile import PROXY_PORT
-from esipp.probing.jobs import Job
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Job, Prober
 
 CONFIG = "ConfigMap kube-system/cilium-config"
 REPLACED = ("true", "strict", "partial", "probe")

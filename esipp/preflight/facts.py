@@ -13,8 +13,7 @@ from esipp.checks.observation import Observation
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.judging.topology import Topology
 from esipp.preflight import cilium
-from esipp.probing.jobs import Job
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Job, Prober
 
 PROXY_CONFIG = "ConfigMap kube-system/kube-proxy"
 PROXY_MODE = ("127.0.0.1", 10249, "/proxyMode")

@@ -11,7 +11,7 @@ from esipp.base.echo_token import TOKEN
 from esipp.base.errors import HarnessError
 from esipp.checks.observation import Observation
 from esipp.checks.stream import Reuse, StreamKind
-from esipp.judging.timeline.streams import (
+from esipp.judging.timeline import (
     Arrived,
     Reader,
     Stream,
@@ -20,8 +20,7 @@ from esipp.judging.timeline.streams import (
     read_health,
     read_request,
 )
-from esipp.probing.jobs import Job, read_result
-from esipp.probing.prober import Line, Prober
+from esipp.probing.prober import Job, Line, Prober, read_result
 from esipp.probing.prober import Stream as Running
 
 ENDLESS = 1_000_000

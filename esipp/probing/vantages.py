@@ -20,9 +20,8 @@ from esipp.judging.client_addresses import (
 from esipp.judging.topology import IPAddress, family_of, parse_address
 from esipp.probing import hosts, vantages
 from esipp.probing.hosts import HostDescription
-from esipp.probing.jobs import Job
 from esipp.probing.outside import OutsideContainers
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Job, Prober
 
 IN_IMAGE = ("python3", "-B", "/esipp/prober.py")
 

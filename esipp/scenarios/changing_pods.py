@@ -10,7 +10,7 @@ from esipp.base.json import Json
 from esipp.checks.timing import LAG
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import HARMED, harm
-from esipp.judging.timeline.streams import SLICE_GONE, UNREADY_BESIDE, Mark
+from esipp.judging.timeline import SLICE_GONE, UNREADY_BESIDE, Mark
 
 MOVES_LABEL = "esipp.dev/moves"
 

@@ -10,7 +10,7 @@ from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import Family, Protocol
-from esipp.judging.timeline.streams import Stream
+from esipp.judging.timeline import Stream
 from esipp.probing.traffic import Target
 from esipp.testbed.testbed import Testbed
 

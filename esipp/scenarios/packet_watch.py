@@ -13,12 +13,10 @@ from esipp.checks.model import BACKENDS, Backends, Protocol
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.required_features import PACKETS
 from esipp.ledger.run import Run
-from esipp.packets.capture import Capture, End
-from esipp.packets.scope import Scope
-from esipp.packets.tap import Tap
+from esipp.packets.capture import Capture, End, Scope, Tap
 from esipp.packets.trace import Agreement, Change, Trace, Tracer, agree
 from esipp.preflight.preflight import Findings
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.testbed.clients import Clients
 from esipp.testbed.manifests import Numbers
 from esipp.testbed.testbed import Testbed

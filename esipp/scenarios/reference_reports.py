@@ -7,7 +7,7 @@ from functools import cached_property
 
 from esipp.base.json import Json
 from esipp.judging.promise import Checking
-from esipp.judging.timeline.streams import Decision, Steer
+from esipp.judging.timeline import Decision, Steer
 from esipp.loadbalancers.reference import Reference, Stream
 
 

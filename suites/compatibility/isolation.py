@@ -25,7 +25,7 @@ from suites.known_differences.balancers import by_proxy
 from suites.known_differences.cilium import AFTER_POLICY_CHANGES, POLICY_CHANGES_IN_DSR
 from suites.needs import needs
 from suites.path_checks import *
-from suites.path_requirements import NODES, requirement
+from suites.path_checks import NODES, requirement
 from suites.references import *
 from suites.requirement import Requirement
 from suites.source_ip.connections import connections_checks

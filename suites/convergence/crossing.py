@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from esipp.checks.check import Level
 from esipp.checks.crossing import Crossing, Field
 from esipp.checks.endpoint_change import EVENTS, Event, What, judges
-from suites.convergence.checks import AT_VIP, CHECKS
-from suites.convergence.requirements import EXPECTED, SUITE
+from suites.convergence.checks import AT_VIP, CHECKS, EXPECTED, SUITE
 
 VIP, NODE_PORT, HEALTH = "vip", "node-port", "health-check"
 

@@ -8,7 +8,7 @@ from esipp.checks.timing import FIELD_LIMIT
 from suites.clients import OUTSIDE_1, POD_ON_BARE_NODE, POD_ON_ENDPOINT_NODE, POD_ON_OTHER_NODE
 from suites.known_differences.cilium import AT_BARE_NODES_IN_DSR, COUNTED_TWICE, OF_MANY_SERVICES
 from suites.needs import needs
-from suites.path_requirements import WHO
+from suites.path_checks import WHO
 from suites.references import *
 from suites.requirement import Requirement
 

@@ -7,14 +7,15 @@ from esipp.base.client_places import read_places
 from esipp.base.errors import EsippError
 from esipp.checks.model import Family
 from esipp.preflight import outside_clients
-from esipp.probing import hosts, jobs
+from esipp.probing import hosts
+from esipp.probing import prober as protocol
 from esipp.probing.outside import OutsideContainers
 from esipp.probing.vantages import Outside
 
 
 def main() -> int:
     """``driver.py learn PLACES PORT NODE=ADDRESS...``, or ``driver.py hold PLACES``: until it is killed."""
-    vars(jobs)["TOKEN"] = ""  # the listeners here are of another process, and answer everybody
+    vars(protocol)["TOKEN"] = ""  # the listeners here are of another process, and answer everybody
     task, found, *rest = sys.argv[1:]
     places = read_places(found) or ()
     try:

@@ -14,7 +14,7 @@ from esipp.checks.observation import Outcome
 from esipp.checks.stream import StreamKind
 from esipp.judging.link_owners import LinkAnswer
 from esipp.judging.promise import Checking
-from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
+from esipp.judging.timeline import Mark, Sample, Steer, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Exchange, Places, Window
 from esipp.scenarios.continuity.judge import Judge

@@ -18,15 +18,14 @@ from esipp.checks.policy_change import At, ChangingService
 from esipp.checks.profile import Destination, Target
 from esipp.judging.promise import Checking, Promise
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
+from esipp.judging.timeline import Mark, Sample, Steer, Stream
 from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.rendering.html import blocks
 from esipp.scenarios.api.judge import ApiEvidence
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, LinkChange, Window
-from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
-from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
+from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Counted, Moved, Observed, Result
 from esipp.scenarios.health.evidence import Fact, Followed, Leaving, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Probe, ProbeEvidence

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from esipp.checks.endpoint_change import Kind
 from esipp.checks.model import Balancer, Family
 from esipp.judging.promise import AS_STARTED, Checking, Promise
-from esipp.judging.timeline.streams import Decision, Mark, Sample, Stream
-from esipp.scenarios.endpoint_change.evidence import Result
+from esipp.judging.timeline import Decision, Mark, Sample, Stream
+from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Change, Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.timeline import BalancerEvidence, Change
 
 NODES = ("a", "b", "c")
 CLIENT, NODE_ADDRESS = "192.0.2.9", "192.0.2.1"

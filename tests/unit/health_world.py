@@ -21,7 +21,7 @@ from esipp.checks.model import Family
 from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.timing import GIVES_UP
 from esipp.judging.promise import Bound
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.scenarios.health.evidence import Fact, Followed, HealthEvidence, Leaving, Node, Round
 from esipp.scenarios.health.objects import service_name
 from suites.health_checks.checks import CHECKS as ALL

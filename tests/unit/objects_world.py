@@ -14,7 +14,7 @@ from esipp.checks.check import Check, Feature, is_about, missing_features
 from esipp.checks.interoperability import Kind
 from esipp.checks.model import Balancer, Family, Path, Protocol, Role
 from esipp.cluster.client import Cluster
-from esipp.scenarios.api.requests import Performer
+from esipp.scenarios.api.run import Performer
 from esipp.scenarios.continuity.objects import deployment
 from esipp.scenarios.endpoint_change import objects as moves
 from esipp.scenarios.health.objects import local_service, placed, slot

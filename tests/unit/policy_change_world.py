@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 from esipp.checks.model import POD_BACKEND, Family, Role, TrafficPolicy
 from esipp.checks.policy_change import PLACES, At, ChangingService
-from esipp.judging.timeline.streams import Sample, Stream
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
+from esipp.judging.timeline import Sample, Stream
+from esipp.scenarios.policy_change.evidence import Course, Established, Ground, PolicyAction, PolicyChangeEvidence
 from esipp.scenarios.policy_change.run import ROUNDS
-from esipp.scenarios.policy_change.timeline import Course, Established, Ground, PolicyAction
 from tests.unit.world import CLIENT_ADDRESSES, NOBODY, NODE_ADDRESSES, ROLES, topology
 
 LOCAL, CLUSTER = TrafficPolicy.LOCAL, TrafficPolicy.CLUSTER

@@ -18,19 +18,17 @@ from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import ChangingService
 from esipp.judging.promise import Checking
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.ledger.codec import judged, record_of
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.run import Run, Settings
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
 from esipp.scenarios.continuity.evidence import Window as Disruption
-from esipp.scenarios.endpoint_change.evidence import Counted, Moved, Observed, Result
-from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
+from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Counted, Moved, Observed, Result
 from esipp.scenarios.health.evidence import Followed, Round
 from esipp.scenarios.health.evidence import HealthEvidence as Health
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.policy_change.evidence import Neighbour, PolicyChangeEvidence, Window
-from esipp.scenarios.policy_change.timeline import Course, PolicyAction
+from esipp.scenarios.policy_change.evidence import Course, Neighbour, PolicyAction, PolicyChangeEvidence, Window
 from suites.continuity.checks import WAYS
 from tests.unit.endpoint_change_world import World
 from tests.unit.world import CHECKS, topology

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from esipp.checks.model import Family, Role
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.scenarios.service_change.evidence import Asked, ServiceChangeEvidence, Stage, Stages
 from esipp.scenarios.service_change.subject import BESIDE, INSIDE, ON_NODE, ROUTED, SECOND_INSIDE, At, Event, Health
 from suites.changes.checks import CHECKS

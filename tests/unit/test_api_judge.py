@@ -15,8 +15,7 @@ from esipp.checks.api import ANNOTATION, Answer, ApiCheck, Chain, Quiet, Refused
 from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.scenarios.api.judge import ApiEvidence
-from esipp.scenarios.api.requests import Listen, Performer
-from esipp.scenarios.api.run import _make, in_turn
+from esipp.scenarios.api.run import Listen, Performer, _make, in_turn
 from suites.compatibility.checks import EDITS as ALL_CHECKS
 from tests.unit.services_api_server import FakeServices
 from tests.unit.verdicts import judge_with

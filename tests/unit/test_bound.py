@@ -5,7 +5,7 @@ import pytest
 from esipp.checks.timing import Blur, Held, hold, needed
 from esipp.judging.controls import Counts, Vantage, by_chance, excused
 from esipp.judging.promise import Bound, promise_of
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.loadbalancers.profiles.loading import all_profiles
 
 PROFILES = {each.name: each for each in all_profiles()}

@@ -20,10 +20,8 @@ from scapy.packet import Packet, Raw
 from scapy.utils import PcapWriter
 
 from esipp.checks.observation import Observation, Outcome
-from esipp.packets import tap as module
-from esipp.packets.capture import Capture, Sighting, read_capture
-from esipp.packets.scope import MOST_RANGES, Scope
-from esipp.packets.tap import Tap
+from esipp.packets import capture as module
+from esipp.packets.capture import MOST_RANGES, Capture, Scope, Sighting, Tap, read_capture
 from esipp.packets.trace import Agreement, Tracer, agree
 from tests.tools import needs_tool
 

@@ -12,8 +12,7 @@ from esipp.checks.observation import Observation
 from esipp.cluster.client import ApiError, Cluster
 from esipp.preflight.cilium import read_config, replaces_kube_proxy, sctp_feature, version
 from esipp.preflight.facts import measured_facts, proxy_facts
-from esipp.probing.jobs import Job
-from esipp.probing.prober import Prober
+from esipp.probing.prober import Job, Prober
 
 SNAT = {
     "kube-proxy-replacement": "true",

@@ -16,7 +16,7 @@ from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.cluster.client import ApiError
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity import actions as module
 from esipp.scenarios.continuity.actions import Acts, Gates, Notes

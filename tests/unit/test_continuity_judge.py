@@ -10,9 +10,7 @@ from esipp.checks.check import AT_VIPS, Status
 from esipp.checks.continuity import Phase
 from esipp.checks.observation import Verdict
 from esipp.judging.promise import Bound, Checking
-from esipp.judging.timeline.expected_backends import LATE
-from esipp.judging.timeline.losses import gaps, tally
-from esipp.judging.timeline.streams import Sample, Steer, Stream
+from esipp.judging.timeline import LATE, Sample, Steer, Stream, gaps, tally
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity import judge as judge_module
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Exchange, LinkChange, Window

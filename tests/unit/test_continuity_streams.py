@@ -14,7 +14,7 @@ from esipp.checks.continuity import NODEPORT, SERVED_UNREADY, STALE, ContinuityC
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
 from esipp.judging.frame import Decision
-from esipp.judging.timeline.streams import SLICE_GONE, Mark, Sample, Stream
+from esipp.judging.timeline import SLICE_GONE, Mark, Sample, Stream
 from esipp.probing.traffic import Target
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, LinkChange
 from esipp.scenarios.continuity.judge import Judge

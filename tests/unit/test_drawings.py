@@ -19,11 +19,11 @@ from esipp.checks.model import Balancer, Family
 from esipp.checks.policy_change import At
 from esipp.judging.promise import NOBODY, Promise
 from esipp.judging.scenario import scenarios
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.report.sections import sections
-from esipp.scenarios.endpoint_change.figures import events
+from esipp.scenarios.endpoint_change.evidence import black_hole, hole_began
 from esipp.scenarios.endpoint_change.judge import Judge, distributions
-from esipp.scenarios.endpoint_change.timeline import black_hole, hole_began
+from esipp.scenarios.endpoint_change.sections import events
 from tests.unit.drawings_world import (
     Evidence,
     api,

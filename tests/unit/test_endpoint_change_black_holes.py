@@ -7,10 +7,8 @@ import pytest
 from esipp.checks.check import Status
 from esipp.checks.endpoint_change import Kind, What
 from esipp.checks.model import Balancer
-from esipp.judging.timeline.losses import RESOLUTION, Losses, in_flight, lasting
-from esipp.judging.timeline.streams import Decision, Sample, Stream
-from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.timeline import (
+from esipp.judging.timeline import RESOLUTION, Decision, Losses, Sample, Stream, in_flight, lasting
+from esipp.scenarios.endpoint_change.evidence import (
     BalancerEvidence,
     Change,
     Timeline,
@@ -19,6 +17,7 @@ from esipp.scenarios.endpoint_change.timeline import (
     phases,
     timeline,
 )
+from esipp.scenarios.endpoint_change.judge import Judge
 from tests.unit.endpoint_change_world import FAMILY, World
 from tests.unit.test_endpoint_change_judge import check
 

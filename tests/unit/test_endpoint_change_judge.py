@@ -13,7 +13,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.judging.frame import Decision
 from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise, Threshold
 from esipp.judging.statistics import power
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline import Sample
 from esipp.scenarios.endpoint_change import judge as judging
 from esipp.scenarios.endpoint_change.changes import CONNECTIONS
 from esipp.scenarios.endpoint_change.evidence import (

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from esipp.judging.statistics import family_wise, family_wise_words, least_share, more_lost_p, power
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
+from esipp.scenarios.endpoint_change.evidence import LEAST_CONTROL, Rest, at_rest, serves, windows
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.rest import LEAST_CONTROL, Rest, at_rest, serves, windows
 from tests.unit.endpoint_change_world import FAMILY, World
 
 

@@ -13,7 +13,7 @@ from esipp.checks.check import Level
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Role
 from esipp.cluster.client import Cluster, UnreachableError
-from esipp.judging.timeline.streams import Mark
+from esipp.judging.timeline import Mark
 from esipp.scenarios.changing_pods import MOVES_LABEL, Watching
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.health_probes import StrangersScope

@@ -8,7 +8,7 @@ from esipp.checks.catalog import checks_of
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import Balancer, Family
 from esipp.checks.observation import Verdict
-from esipp.judging.timeline.streams import Stream
+from esipp.judging.timeline import Stream
 from esipp.scenarios.endpoint_change.evidence import Answers, Bystanders, Moved
 from esipp.scenarios.endpoint_change.judge import judges_of
 from tests.unit.endpoint_change_world import World

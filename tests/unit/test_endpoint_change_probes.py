@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from esipp.checks.model import Family
-from esipp.probing.jobs import Job
-from esipp.scenarios.endpoint_change import probes
-from esipp.scenarios.endpoint_change.probes import PORT_PACE, SECOND_FAMILY, Observing, Targets
+from esipp.probing.prober import Job
+from esipp.scenarios.endpoint_change import changes
+from esipp.scenarios.endpoint_change.changes import PORT_PACE, SECOND_FAMILY, Observing, Targets
 
 NODES = {node: {Family.IPV4: f"192.0.2.{n}", Family.IPV6: f"2001:db8::{n}"} for n, node in enumerate("ab", 1)}
 VIPS = {Family.IPV4: "192.0.2.100", Family.IPV6: "2001:db8::100"}
@@ -74,7 +74,7 @@ def test_connections_are_counted_beside_a_control_of_as_many() -> None:
 
 def test_connections_that_do_not_end_in_time_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prober that is starved: the judge then has too few connections, which is no failure of anybody's."""
-    monkeypatch.setattr(probes, "CONNECT_SECONDS", 0.0)
+    monkeypatch.setattr(changes, "CONNECT_SECONDS", 0.0)
     made, fake = observing()
     fake.starved = 7
     lines, control = made.connect(Family.IPV4, 2600, 0.002, ["a", "b"])

@@ -18,7 +18,7 @@ from esipp.ledger.codec import decode, encode
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.loadbalancers.views.gcloud import TOOL, GoogleView
 from esipp.scenarios.endpoint_change import objects
-from esipp.scenarios.endpoint_change.evidence import Moved, Poll, Result
+from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Change, Moved, Poll, Result
 from esipp.scenarios.endpoint_change.reported_state import (
     MOST_SLOWER,
     NOTHING,
@@ -30,7 +30,6 @@ from esipp.scenarios.endpoint_change.reported_state import (
     shown,
 )
 from esipp.scenarios.endpoint_change.run import Gathering, reported_by
-from esipp.scenarios.endpoint_change.timeline import BalancerEvidence, Change
 from tests.unit.endpoint_change_world import World
 from tests.unit.views_world import GCE, KIND, Fake, names, places, recorded, refused
 

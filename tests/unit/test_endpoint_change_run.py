@@ -12,13 +12,12 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Balancer, Family
-from esipp.judging.timeline.streams import Mark, Sample, Stream
+from esipp.judging.timeline import Mark, Sample, Stream
 from esipp.scenarios.endpoint_change import changes as drive
 from esipp.scenarios.endpoint_change import objects
-from esipp.scenarios.endpoint_change.changes import Driver, plan
+from esipp.scenarios.endpoint_change.changes import TIMEOUT, Driver, plan
 from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.judge import Judge
-from esipp.scenarios.endpoint_change.probes import TIMEOUT
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 
 NODES = ("a", "b", "c")

@@ -18,7 +18,7 @@ from esipp.checks.profile import PROXY_PORT
 from esipp.checks.required_features import PACKETS
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.loadbalancers.detection import NOTHING_FOUND
-from esipp.probing.jobs import NOT_ON_LINK, Job
+from esipp.probing.prober import NOT_ON_LINK, Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
 from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLED, SAMPLES, SHARED, Survey

@@ -11,7 +11,7 @@ from esipp.checks.check import is_about
 from esipp.checks.health import About, Answer, HealthAnswer, HealthAnswerCheck, Place, Situation
 from esipp.checks.model import Family, Role
 from esipp.judging.topology import Node
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import HealthEvidence
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker

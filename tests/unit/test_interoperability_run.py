@@ -22,7 +22,7 @@ from esipp.checks.model import Family, Protocol, Role
 from esipp.checks.observation import Observation, Outcome
 from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import BY_NUMBER
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability import isolation, scale

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from esipp.checks.model import Backends, Balancer, Path, Port, Protocol, ServiceType, TrafficPolicy
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.testbed import manifests
 from esipp.testbed.agents import daemon_set
 from esipp.testbed.manifests import BACKEND_LABEL, PAIR_LABEL, Numbers

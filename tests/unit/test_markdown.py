@@ -16,8 +16,7 @@ from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run
 from esipp.report.escaping import block, code, one_line, prose, table_cell
 from esipp.report.markdown import MOST_CAUSES, MOST_FACTS, render
-from esipp.scenarios.endpoint_change.evidence import Moved, Result
-from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
+from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Moved, Result
 from tests.unit.report_world import HOSTILE, failing, made, measured, some_checks, verdict, write
 from tests.unit.world import CHECKS
 

@@ -14,8 +14,7 @@ from esipp.base.waiting import Budget
 from esipp.checks.check import Level
 from esipp.checks.model import AddressClass, Client, EntryKind, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
-from esipp.probing.jobs import Job
-from esipp.probing.prober import Prober, ProberLostError
+from esipp.probing.prober import Job, Prober, ProberLostError
 from esipp.scenarios.paths import probes as observe
 from esipp.scenarios.paths.probes import (
     ANSWER_TIMEOUT,

@@ -16,13 +16,12 @@ from esipp.checks.policy_change import (
     IsolatedHealth,
     PolicyChange,
 )
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.scenarios.policy_change.changes import read_kept, read_port
-from esipp.scenarios.policy_change.evidence import Neighbour, PolicyChangeEvidence, Window
+from esipp.scenarios.policy_change.evidence import Neighbour, PolicyAction, PolicyChangeEvidence, Window
 from esipp.scenarios.policy_change.isolation import CHANGES
 from esipp.scenarios.policy_change.objects import NEIGHBOURS, objects
 from esipp.scenarios.policy_change.sections import summary
-from esipp.scenarios.policy_change.timeline import PolicyAction
 from esipp.testbed.objects import Ground
 from suites.compatibility.isolation import CHECKS
 from tests.unit.policy_change_world import CLUSTER, LOCAL, World, frozen

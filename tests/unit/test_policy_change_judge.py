@@ -8,9 +8,9 @@ from esipp.checks.check import Feature, Level, Status, is_about
 from esipp.checks.model import Family
 from esipp.checks.policy_change import At, ChangingService, PolicyChange, PolicyClaim
 from esipp.judging.frame import Decision
-from esipp.judging.timeline.streams import Stream
+from esipp.judging.timeline import Stream
+from esipp.scenarios.policy_change.evidence import STAYS
 from esipp.scenarios.policy_change.judge import decide
-from esipp.scenarios.policy_change.timeline import STAYS
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.policy_change_world import BARE, CLUSTER, EVERY, HOME, LOCAL, World
 from tests.unit.verdicts import judge_with

@@ -15,13 +15,12 @@ from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
 from esipp.checks.observation import Observation, Outcome, Witness
 from esipp.checks.policy_change import At, ChangingService
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.probing.traffic import Traffic
 from esipp.scenarios import events
 from esipp.scenarios.policy_change import changes, run
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
+from esipp.scenarios.policy_change.evidence import SAMPLED, PolicyChangeEvidence
 from esipp.scenarios.policy_change.run import ROUNDS, Driver
-from esipp.scenarios.policy_change.timeline import SAMPLED
 from tests.unit.policy_change_world import BARE, GROUND, HOME, frozen
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, topology
 

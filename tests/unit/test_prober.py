@@ -24,8 +24,7 @@ from esipp.judging.link_owners import ANSWERED_WITHIN, LinkAnswer
 from esipp.ledger.codec import read_record, record_of
 from esipp.probing import prober as module
 from esipp.probing import vantages
-from esipp.probing.jobs import CLAIMED, Job, job_on, read_result, read_who_has, who_has
-from esipp.probing.prober import Prober
+from esipp.probing.prober import CLAIMED, Job, Prober, job_on, read_result, read_who_has, who_has
 from tests.unit.world import by_id
 
 PATH = by_id("nodeport.local.tcp.ipv4.outside-1-to-endpoint-node").subject.path

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from esipp.checks.model import Family
 from esipp.judging.scenario import recorded_as
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Sample, Stream
 from esipp.judging.topology import IPAddress
 from esipp.ledger.codec import EvidenceError, decode, encode, judged, read_judged
 from esipp.ledger.columns import Ticks, as_ticks, pack, read_numbers, ticks_of, unpack, write_numbers

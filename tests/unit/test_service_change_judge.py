@@ -12,7 +12,7 @@ from esipp.checks.stream import Reuse
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.frame import OVERLOADED, Known, run_queue
 from esipp.judging.scenario import scenario_of
-from esipp.judging.timeline.streams import MOST_GAP, Sample, Stream
+from esipp.judging.timeline import MOST_GAP, Sample, Stream
 from esipp.scenarios.service_change.evidence import ServiceChangeEvidence
 from esipp.scenarios.service_change.subject import At, Claim, Event, is_closed
 from suites.changes.checks import CHECKS as ALL

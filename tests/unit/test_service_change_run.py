@@ -18,7 +18,7 @@ from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import Backends, Family, Protocol, Role, TrafficPolicy
 from esipp.checks.stream import StreamKind
 from esipp.cluster.client import ApiError
-from esipp.judging.timeline.streams import OURS, Sample, Stream
+from esipp.judging.timeline import OURS, Sample, Stream
 from esipp.judging.topology import parse_address
 from esipp.probing.traffic import LAST_PORT
 from esipp.scenarios import events

@@ -3,7 +3,7 @@
 import pytest
 
 from esipp.base.errors import HarnessError
-from esipp.judging.timeline.streams import Sample, Stream, cut
+from esipp.judging.timeline import Sample, Stream, cut
 from esipp.scenarios.events import Steps
 
 

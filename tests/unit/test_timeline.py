@@ -3,9 +3,7 @@
 import pytest
 
 from esipp.checks.timing import Blur, Measured, compare
-from esipp.judging.timeline.sources import sources
-from esipp.judging.timeline.steady_runs import first_run, last_run
-from esipp.judging.timeline.streams import Sample, prober_failed, probing_paused
+from esipp.judging.timeline import Sample, first_run, last_run, prober_failed, probing_paused, sources
 from esipp.judging.topology import parse_address
 
 RIGHT, WRONG, NONE = "r", "w", "."

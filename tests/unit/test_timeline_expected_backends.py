@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from esipp.judging.timeline.expected_backends import LATE, SLACK, STALE, misplaced, spans_of_marks
-from esipp.judging.timeline.streams import UNREADY_BESIDE, Mark, Sample, Stream
+from esipp.judging.timeline import LATE, SLACK, STALE, UNREADY_BESIDE, Mark, Sample, Stream, misplaced, spans_of_marks
 
 NODES = {"a": "n"}
 READY, LOST = Mark(10.0, "ready", "a"), Mark(20.0, "unready", "a")

@@ -10,8 +10,8 @@ import pytest
 
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
-from esipp.judging.timeline.streams import SENT, read_arrived
-from esipp.probing.jobs import Job
+from esipp.judging.timeline import SENT, read_arrived
+from esipp.probing.prober import Job
 from esipp.probing.traffic import Pace, Target, Traffic, steady
 from suites.streams import BULK, DATAGRAMS, SCTP_PORT, TCP_LASTING, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 

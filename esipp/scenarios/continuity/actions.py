@@ -20,7 +20,7 @@ from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.node_ports import ALLOCATED
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
-from esipp.judging.timeline.streams import Sample
+from esipp.judging.timeline import Sample
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.changing_pods import Watching
 from esipp.scenarios.continuity import objects

@@ -12,7 +12,7 @@ from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family, Role
 from esipp.judging.link_owners import LinkAnswer
 from esipp.judging.promise import Bound, Checking
-from esipp.judging.timeline.streams import Mark, Sample, Steer, Stream
+from esipp.judging.timeline import Mark, Sample, Steer, Stream
 from esipp.judging.topology import IPAddress
 
 Asked = tuple[Way, Family]

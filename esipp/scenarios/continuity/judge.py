@@ -25,22 +25,30 @@ from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family, TrafficPolicy
 from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Held, hold, needed, say_unknown
-from esipp.judging.controls import Counts, Vantage, excused
+from esipp.judging.controls import Counts, Uncertain, Vantage, excused, uncertain
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.link_owners import ANSWERED_WITHIN, decide_one_node, decide_one_node_again, nodes_by_link
 from esipp.judging.promise import Bound
-from esipp.judging.timeline.expected_backends import SLACK, Spans, first_503, misplaced, spans_of_marks
-from esipp.judging.timeline.losses import Tally, Uncertain, say_late, tally, uncertain
-from esipp.judging.timeline.sources import Sourced, say_sources, sources
-from esipp.judging.timeline.streams import (
+from esipp.judging.timeline import (
     LOST,
     OURS,
+    SLACK,
     Sample,
+    Sourced,
+    Spans,
     Stream,
+    Tally,
+    first_503,
     longest_gap,
+    misplaced,
     prober_failed,
     probing_paused,
+    say_late,
+    say_sources,
+    sources,
+    spans_of_marks,
+    tally,
 )
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import Asked, Break, ContinuityEvidence, Window

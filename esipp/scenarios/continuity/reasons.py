@@ -12,8 +12,7 @@ from esipp.checks.model import Balancer, TrafficPolicy
 from esipp.checks.timing import LAG, Blur, Held, hold, say_unknown
 from esipp.judging.controls import Vantage
 from esipp.judging.link_owners import ANSWERED_WITHIN, nodes_by_link, owners
-from esipp.judging.timeline.expected_backends import first_503
-from esipp.judging.timeline.streams import ANSWERED, LOST, OURS, Sample, Stream
+from esipp.judging.timeline import ANSWERED, LOST, OURS, Sample, Stream, first_503
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Break, ContinuityEvidence, LinkChange, moves
 

@@ -22,7 +22,7 @@ from esipp.judging.durations import planned_events
 from esipp.judging.link_owners import STEADY, off_link
 from esipp.judging.promise import Bound, fail_over_of, promise_of
 from esipp.judging.schedule import steps
-from esipp.judging.timeline.streams import Steer
+from esipp.judging.timeline import Steer
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.probing import vantages
 from esipp.probing.prober import Prober

@@ -30,18 +30,18 @@ from esipp.checks.stream import RECOVERS, STEADY, Reuse, StreamKind
 from esipp.checks.timing import Blur, Held, hold, say_unknown
 from esipp.judging.controls import Counts, Vantage, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.judging.timeline.losses import is_late
-from esipp.judging.timeline.sources import sources
-from esipp.judging.timeline.steady_runs import SILENCE
-from esipp.judging.timeline.streams import (
+from esipp.judging.timeline import (
     MOST_ERRORS,
     OURS,
+    SILENCE,
     SLICE_GONE,
     UNREADY,
     UNREADY_BESIDE,
     Sample,
+    is_late,
     longest_gap,
     prober_failed,
+    sources,
 )
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import ContinuityEvidence

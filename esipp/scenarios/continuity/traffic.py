@@ -13,10 +13,8 @@ from esipp.checks.model import Balancer, Family, Protocol
 from esipp.checks.profile import PROXY_PORT
 from esipp.checks.stream import TIMEOUT, Reuse, StreamKind
 from esipp.judging.link_owners import LinkAnswer, nodes_by_link, owners
-from esipp.judging.timeline.losses import is_late
-from esipp.judging.timeline.streams import PATIENCE, SLICE_GONE, Mark, Sample, Stream, read_request
-from esipp.probing.jobs import Job, read_who_has, who_has
-from esipp.probing.prober import Line, Prober
+from esipp.judging.timeline import PATIENCE, SLICE_GONE, Mark, Sample, Stream, is_late, read_request
+from esipp.probing.prober import Job, Line, Prober, read_who_has, who_has
 from esipp.probing.traffic import ENDLESS, FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
 from esipp.scenarios.continuity.evidence import Asked, Exchange, LinkChange, Sent, moves
 

@@ -10,8 +10,7 @@ from esipp.base.drawing import BAD, INK, Drawing, Scale
 from esipp.base.plural import counted
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
-from esipp.judging.timeline.losses import Gap, is_late
-from esipp.judging.timeline.streams import Sample, Stream
+from esipp.judging.timeline import Gap, Sample, Stream, is_late
 from esipp.judging.topology import parse_address
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window

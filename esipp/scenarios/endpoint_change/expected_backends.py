@@ -4,17 +4,20 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.judging.timeline.expected_backends import (
+from esipp.judging.timeline import (
     LATE,
+    SLICE_GONE,
+    Mark,
     Removal,
+    Sample,
     Span,
     Spans,
+    Stream,
     misplaced,
     spans_of_actions,
     until_followed,
 )
-from esipp.judging.timeline.streams import SLICE_GONE, Mark, Sample, Stream
-from esipp.scenarios.endpoint_change.timeline import Timeline
+from esipp.scenarios.endpoint_change.evidence import Timeline
 
 FEW, FEW_SECONDS = 2, 1.0
 """The last ``FEW`` requests before an answer, none older than ``FEW_SECONDS``, show the rules of the other family."""

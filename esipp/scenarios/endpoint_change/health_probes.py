@@ -9,11 +9,8 @@ from typing import NamedTuple
 
 from esipp.checks.model import Family
 from esipp.judging.statistics import Distribution
-from esipp.packets.capture import IN, REQUEST
-from esipp.packets.scope import Scope
-from esipp.packets.tap import Tap
-from esipp.scenarios.endpoint_change.evidence import Observed
-from esipp.scenarios.endpoint_change.timeline import Timeline
+from esipp.packets.capture import IN, REQUEST, Scope, Tap
+from esipp.scenarios.endpoint_change.evidence import Observed, Timeline
 from esipp.testbed.clients import Clients
 
 LEAST_CHECKS = 3

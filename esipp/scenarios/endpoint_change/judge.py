@@ -27,31 +27,26 @@ from esipp.judging.ingress import strangers
 from esipp.judging.promise import Checking
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import Distribution, power
-from esipp.judging.timeline.expected_backends import SLACK
-from esipp.judging.timeline.losses import RESOLUTION
-from esipp.judging.timeline.sources import Sourced, Sources, sources
-from esipp.judging.timeline.streams import Stream, prober_failed, probing_paused
+from esipp.judging.timeline import RESOLUTION, SLACK, Sourced, Sources, Stream, prober_failed, probing_paused, sources
 from esipp.judging.topology import parse_address
 from esipp.scenarios.endpoint_change.evidence import (
     FOR_POWER,
     LEAST_P,
     LEAST_POWER,
     MOST_NAMED,
-    RIGHT,
-    Bystanders,
-    Counted,
-    Moved,
-    Result,
-)
-from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
-from esipp.scenarios.endpoint_change.rest import Rest, at_rest, windows
-from esipp.scenarios.endpoint_change.timeline import (
     PHASES,
     QUIET,
+    RIGHT,
     BalancerEvidence,
+    Bystanders,
     Change,
+    Counted,
+    Moved,
+    Rest,
+    Result,
     Timeline,
     Traffic,
+    at_rest,
     black_hole,
     doubt_about,
     doubt_beside,
@@ -60,7 +55,9 @@ from esipp.scenarios.endpoint_change.timeline import (
     phases,
     say_doubts,
     spreads_by,
+    windows,
 )
+from esipp.scenarios.endpoint_change.expected_backends import Paths, Wrong, spans, with_evidence, wrong_places
 
 BLAMES = (What.STEERS, What.BLACK_HOLE, What.NO_LOSS)
 """Checks of the load balancer's reaction to health checks."""

@@ -22,15 +22,14 @@ from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.judging.health_view import Asked, HealthView, Places, Share, State, Unavailable, View, Why
 from esipp.judging.promise import Checking
-from esipp.judging.timeline.streams import Decision
+from esipp.judging.timeline import Decision
 from esipp.judging.topology import EXCLUDED, Node
 from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.views import view_for
 from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.scenarios.endpoint_change import objects
 from esipp.scenarios.endpoint_change.changes import Driver
-from esipp.scenarios.endpoint_change.evidence import Health, Poll, Result
-from esipp.scenarios.endpoint_change.timeline import Change
+from esipp.scenarios.endpoint_change.evidence import Change, Health, Poll, Result
 from esipp.scenarios.reference_reports import ReferenceReports
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 

@@ -30,16 +30,14 @@ from esipp.scenarios.balancer_facts import observed_checks
 from esipp.scenarios.changing_pods import Watching, serves_on
 from esipp.scenarios.context import Context, perform
 from esipp.scenarios.endpoint_change import objects
-from esipp.scenarios.endpoint_change.changes import Driver, plan
-from esipp.scenarios.endpoint_change.evidence import Bystanders, Moved, Result
+from esipp.scenarios.endpoint_change.changes import PACE, Driver, Observing, Targets, plan
+from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Bystanders, Moved, Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival, ProbeCapture
 from esipp.scenarios.endpoint_change.health_probes import observe as observe_probes
 from esipp.scenarios.endpoint_change.objects import balancers_of
 from esipp.scenarios.endpoint_change.other_nodes import Everywhere
-from esipp.scenarios.endpoint_change.probes import PACE, Observing, Targets
 from esipp.scenarios.endpoint_change.reported_state import NOTHING, ReferenceState, Reported, polled_state
 from esipp.scenarios.endpoint_change.sections import REPORTED
-from esipp.scenarios.endpoint_change.timeline import BalancerEvidence
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.refusals import hint_for

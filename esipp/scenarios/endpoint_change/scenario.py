@@ -9,10 +9,9 @@ from esipp.judging.frame import Decision
 from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.endpoint_change.evidence import Moved
-from esipp.scenarios.endpoint_change.figures import section
 from esipp.scenarios.endpoint_change.judge import Judge, judges_of
 from esipp.scenarios.endpoint_change.numbers import DURATIONS, NUMBERS, brief
-from esipp.scenarios.endpoint_change.sections import key_figures, summary
+from esipp.scenarios.endpoint_change.sections import key_figures, section, summary
 
 
 def _decide(check: EndpointChangeCheck, judges: Mapping[Balancer, Judge]) -> Decision:

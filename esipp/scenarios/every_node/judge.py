@@ -19,9 +19,9 @@ from esipp.judging.controls import BY_CHANCE, HOPS, LEAST_FAULTS, MOSTLY_CONTROL
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.in_time import Timed, control_of, decide_in_time
 from esipp.judging.link_owners import decide_one_node, nodes_by_link
+from esipp.judging.reading import NOTHING_TRACKED, contradicted, say_delivered, say_witnesses, untrue
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import binomial_p, least_share, more_lost_p
-from esipp.judging.witnesses import NOTHING_TRACKED, contradicted, say_delivered, say_witnesses, untrue
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,

@@ -23,8 +23,7 @@ from esipp.judging.promise import probe_timeout_of
 from esipp.judging.reading import contradiction
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
 from esipp.packets.tracking import Reader, Tracking, reachable
-from esipp.probing.jobs import NOT_ON_LINK, Job, read_who_has, who_has
-from esipp.probing.prober import Prober
+from esipp.probing.prober import NOT_ON_LINK, Job, Prober, read_who_has, who_has
 from esipp.scenarios.context import Context, Unfinished, kept, spare
 from esipp.scenarios.every_node.evidence import (
     AGENT,

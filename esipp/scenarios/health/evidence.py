@@ -11,7 +11,7 @@ from esipp.checks.observation import Observation
 from esipp.judging.controls import Counts, Vantage
 from esipp.judging.frame import Interruptions
 from esipp.judging.promise import Bound
-from esipp.judging.timeline.streams import Stream
+from esipp.judging.timeline import Stream
 
 Node = tuple[Place, Family]
 

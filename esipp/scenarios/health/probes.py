@@ -14,7 +14,7 @@ from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Questio
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.controls import Counts
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import HealthEvidence, Node
 from esipp.scenarios.health.objects import places_of, service_name
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT

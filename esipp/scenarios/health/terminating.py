@@ -8,7 +8,7 @@ from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Family, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.topology import parse_address
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import Leaving
 from esipp.scenarios.health.objects import GRACE
 from esipp.scenarios.health.probes import Asker

@@ -7,7 +7,7 @@ from esipp.checks.model import OUTSIDE, AddressClass, Entry, EntryKind, Path, Pr
 from esipp.judging.controls import Counts
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.evidence import Ways
 from esipp.scenarios.paths.probes import ANSWER_TIMEOUT

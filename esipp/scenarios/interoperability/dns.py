@@ -14,7 +14,7 @@ from esipp.checks.model import POD_BACKEND, Client, Entry, EntryKind, Family, Pa
 from esipp.checks.observation import Observation, Outcome
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology, by_family, parse_address
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.evidence import Lookup, Names
 from esipp.scenarios.interoperability.objects import BALANCED, HEADLESS, NAMED, NAMED_PODS, PUBLISHED

@@ -21,7 +21,7 @@ from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import BY_NUMBER, health_port, taken
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology
-from esipp.probing.jobs import Job, read_result
+from esipp.probing.prober import Job, read_result
 from esipp.probing.traffic import Pace, Target, Traffic, steady
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker

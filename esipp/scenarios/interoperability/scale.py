@@ -25,7 +25,7 @@ from esipp.cluster.client import ApiError, UnreachableError
 from esipp.cluster.node_ports import all_ports, health_port
 from esipp.judging.reading import read
 from esipp.judging.topology import Topology
-from esipp.probing.jobs import Job
+from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker, read_all
 from esipp.scenarios.interoperability.controls import listen

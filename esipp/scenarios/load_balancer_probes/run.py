@@ -13,10 +13,8 @@ from esipp.checks.profile import PROXY_PORT, Destination, Grade, LoadBalancer, T
 from esipp.judging.ingress import held
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.reference import DEFAULT
-from esipp.packets.capture import ASKED, IN, NAMED, REQUEST, Capture, End
-from esipp.packets.scope import Scope
-from esipp.packets.tap import Tap
-from esipp.probing.jobs import Job
+from esipp.packets.capture import ASKED, IN, NAMED, REQUEST, Capture, End, Scope, Tap
+from esipp.probing.prober import Job
 from esipp.scenarios.context import Context, spare
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Key, Observed, Probe, ProbeEvidence, networks
 from esipp.scenarios.load_balancer_probes.subject import ProfileFigure, What, service_name

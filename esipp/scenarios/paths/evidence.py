@@ -10,9 +10,8 @@ from functools import cached_property, partial
 from esipp.checks.check import Feature
 from esipp.checks.model import EntryKind, Family, Path, Protocol, Vantage, backends_of
 from esipp.checks.observation import Observation, Outcome, Tracked, Witness
-from esipp.judging.reading import Reading, read
+from esipp.judging.reading import NOTHING_TRACKED, Reading, contradicted, read, untrue
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
-from esipp.judging.witnesses import NOTHING_TRACKED, contradicted, untrue
 
 LINGERS = {Protocol.TCP: 10.0, Protocol.UDP: 60.0, Protocol.SCTP: 60.0}
 """Seconds that Cilium keeps the state of a connection after its last packet, by its defaults."""

@@ -21,10 +21,9 @@ from esipp.judging.answers import say_bound, say_observed
 from esipp.judging.controls import MOSTLY_CONTROL
 from esipp.judging.frame import Decision, few
 from esipp.judging.ingress import held, in_doubt, is_proxy_by_user, why_not_its_own
-from esipp.judging.reading import Reading, reported_address
+from esipp.judging.reading import NOTHING_TRACKED, Reading, reported_address, say_delivered, say_witnesses
 from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
-from esipp.judging.witnesses import NOTHING_TRACKED, say_delivered, say_witnesses
 from esipp.scenarios.paths.evidence import Evidence
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})

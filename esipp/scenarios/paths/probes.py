@@ -19,9 +19,8 @@ from esipp.checks.ingress import facts_at
 from esipp.checks.model import NO_ANSWER, Client, EntryKind, Path, Protocol
 from esipp.checks.observation import Observation, Outcome
 from esipp.checks.path import PathCheck
-from esipp.packets.tap import MOST_PACKETS
-from esipp.probing.jobs import Job, job_on
-from esipp.probing.prober import Prober, ProberLostError
+from esipp.packets.capture import MOST_PACKETS
+from esipp.probing.prober import Job, Prober, ProberLostError, job_on
 from esipp.scenarios.paths.evidence import FirstAnswers, Stall, Wait
 from esipp.scenarios.timeouts import TIMEOUTS
 

@@ -10,8 +10,8 @@ from esipp.checks.catalog import designs
 from esipp.checks.model import Client, Path, Protocol, Role, Vantage
 from esipp.checks.observation import Observation, Outcome, Tracked, Witness
 from esipp.checks.path import OnPath, PathCheck
+from esipp.judging.reading import NOTHING_TRACKED
 from esipp.judging.topology import Topology
-from esipp.judging.witnesses import NOTHING_TRACKED
 from esipp.ledger.codec import record_of
 from esipp.ledger.run import Run
 from esipp.packets.tracking import Reader, Tracking, reachable

@@ -1,7 +1,7 @@
 """Registration of the scenario of paths."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from esipp.checks.connections import ConnectionsCheck, OnConnections
 from esipp.checks.observation import Tracked
@@ -34,42 +34,14 @@ class Window:
 
 
 def _window(evidence: Evidence) -> Window:
-    return Window(
-        evidence.topology,
-        evidence.samples,
-        obstacles=evidence.obstacles,
-        blind=evidence.blind,
-        steers=tuple(evidence.steers),
-        clocks=evidence.clocks,
-        doubts=evidence.doubts,
-        windows=evidence.windows,
-        first=evidence.first,
-        waits=evidence.waits,
-        stalls=tuple(evidence.stalls),
-        tracked=evidence.tracked,
-    )
+    kept = {each.name: getattr(evidence, each.name) for each in fields(Window)}
+    return Window(**kept | {"steers": tuple(evidence.steers), "stalls": tuple(evidence.stalls)})
 
 
 def _evidence(window: Window | None, then: RunThen) -> Evidence:
     if window is None:
         return Evidence({}, Topology(), {}, then.samples)
-    return Evidence(
-        then.observations,
-        window.topology,
-        {},
-        window.samples,
-        obstacles=window.obstacles,
-        witnesses=then.witnesses,
-        blind=window.blind,
-        steers=window.steers,
-        clocks=window.clocks,
-        doubts=window.doubts,
-        windows=window.windows,
-        first=window.first,
-        waits=window.waits,
-        stalls=window.stalls,
-        tracked=window.tracked,
-    )
+    return Evidence(observations=then.observations, witnesses=then.witnesses, features={}, **vars(window))
 
 
 def _with_known(evidence: Evidence, known: Known) -> Evidence:

@@ -17,7 +17,7 @@ from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import IsolationHealthCheck
 from esipp.judging.topology import Node, Topology
 from esipp.preflight.facts import listener_facts
-from esipp.probing.jobs import Job, job_on
+from esipp.probing.prober import Job, job_on
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.paths.evidence import Evidence
 from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan, stalls_of

@@ -28,14 +28,12 @@ from esipp.judging.answers import Unchanged, say_bound, say_observed
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
+from esipp.judging.reading import contradicted, say_delivered, say_witnesses
 from esipp.judging.statistics import Distribution
-from esipp.judging.timeline.steady_runs import Fits, SteadyRun
-from esipp.judging.timeline.streams import Sample, Stream, prober_failed
-from esipp.judging.witnesses import contradicted, say_delivered, say_witnesses
+from esipp.judging.timeline import Fits, Sample, SteadyRun, Stream, prober_failed
 from esipp.scenarios.paths.connections import decide_connections
 from esipp.scenarios.paths.judge import decide as decide_on_path
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
-from esipp.scenarios.policy_change.timeline import (
+from esipp.scenarios.policy_change.evidence import (
     ACCEPTED,
     BUDGET,
     DELIVERED,
@@ -45,7 +43,9 @@ from esipp.scenarios.policy_change.timeline import (
     Ground,
     Phase,
     PolicyAction,
+    PolicyChangeEvidence,
     Shown,
+    Window,
     closed,
     due,
     reads,

@@ -9,9 +9,8 @@ from esipp.base.clock import between
 from esipp.base.schema import Count, note
 from esipp.judging.scenario import Durations, Numbers
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
+from esipp.scenarios.policy_change.evidence import PolicyAction, PolicyChangeEvidence
 from esipp.scenarios.policy_change.judge import followed
-from esipp.scenarios.policy_change.timeline import PolicyAction
 
 
 class PolicyChange(TypedDict):

@@ -24,8 +24,8 @@ from esipp.checks.policy_change import (
     WhilePoliciesChange,
 )
 from esipp.checks.timing import PROMPT
-from esipp.judging.timeline.streams import Sample, Stream
-from esipp.packets.tap import FEWEST_CORES
+from esipp.judging.timeline import Sample, Stream
+from esipp.packets.capture import FEWEST_CORES
 from esipp.preflight.preflight import Findings
 from esipp.probing.traffic import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
@@ -44,21 +44,21 @@ from esipp.scenarios.policy_change.changes import (
     read_kept,
     read_port,
 )
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence
-from esipp.scenarios.policy_change.isolation import Beside
-from esipp.scenarios.policy_change.objects import PORT
-from esipp.scenarios.policy_change.timeline import (
+from esipp.scenarios.policy_change.evidence import (
     STAYS,
     Course,
     Established,
     Ground,
     Phase,
     PolicyAction,
+    PolicyChangeEvidence,
     closed,
     reads,
     says,
     stays,
 )
+from esipp.scenarios.policy_change.isolation import Beside
+from esipp.scenarios.policy_change.objects import PORT
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.testbed import Testbed

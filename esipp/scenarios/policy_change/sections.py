@@ -11,11 +11,10 @@ from esipp.base.plural import counted
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.policy_change import At, ChangingService, PolicyClaim
 from esipp.judging.showing import attempt, headed, shorten, tallied
-from esipp.judging.timeline.streams import Sample, Stream, Stretch
+from esipp.judging.timeline import Sample, Stream, Stretch
 from esipp.ledger.reading import RecordedRun
-from esipp.scenarios.policy_change.evidence import PolicyChangeEvidence, Window
+from esipp.scenarios.policy_change.evidence import GONE, UNANSWERED, Course, Ground, PolicyChangeEvidence, Shown, Window
 from esipp.scenarios.policy_change.judge import end_of, followed, say_port_times, times
-from esipp.scenarios.policy_change.timeline import GONE, UNANSWERED, Course, Ground, Shown
 
 ID = "policy-changes"
 TITLE = "Policy changes"

@@ -7,8 +7,7 @@ from esipp.checks.model import Family
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Interruptions
-from esipp.judging.timeline.steady_runs import Fits, SteadyRun, last_run
-from esipp.judging.timeline.streams import ANSWERED, OURS, Sample, Stream, cut
+from esipp.judging.timeline import ANSWERED, OURS, Fits, Sample, SteadyRun, Stream, cut, last_run
 from esipp.scenarios.service_change.subject import At, Health, is_closed
 
 Asked = tuple[At, str, Family]

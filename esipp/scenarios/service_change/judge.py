@@ -10,8 +10,7 @@ from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.answers import say_observed
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.judging.timeline.steady_runs import Fits
-from esipp.judging.timeline.streams import OURS, Sample, Stream, prober_failed, probing_paused
+from esipp.judging.timeline import OURS, Fits, Sample, Stream, prober_failed, probing_paused
 from esipp.scenarios.service_change.evidence import (
     Asked,
     InStage,

@@ -26,7 +26,7 @@ from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.addresses import another
 from esipp.disruption.together import Together
-from esipp.judging.timeline.streams import Stream
+from esipp.judging.timeline import Stream
 from esipp.judging.topology import IPAddress, by_family, parse_address
 from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
 from esipp.scenarios.changing_pods import SERVICE_LABEL

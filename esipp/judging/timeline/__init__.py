@@ -1,1 +1,0 @@
-"""Time lines: streams of probes and events on one clock, and what any scenario reads from them."""
