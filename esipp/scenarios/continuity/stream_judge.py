@@ -40,6 +40,7 @@ from esipp.judging.timeline.streams import (
     UNREADY,
     UNREADY_BESIDE,
     Sample,
+    Stream,
     longest_gap,
     prober_failed,
 )
@@ -92,6 +93,9 @@ class Judging(Protocol):
     """What it takes from the judge of all others."""
 
     seen: ContinuityEvidence
+
+    def in_phase(self, phase: Phase, stream: Stream | None) -> list[Sample]:
+        """The probes of a stream in a phase, in their order."""
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client without a Service."""
@@ -159,7 +163,7 @@ class StreamJudge:
         stream = seen.sent.get((subject.way, subject.family, self.kind.name))
         if stream is None:
             return []
-        return stream.samples if self.kind.count else seen.in_phase(subject.phase, stream.samples)
+        return stream.samples if self.kind.count else self.judge.in_phase(subject.phase, stream)
 
     @cached_property
     def samples(self) -> list[Sample]:
