@@ -220,7 +220,12 @@ def scenarios() -> tuple[Scenario, ...]:
 
 def scenario_of(check: Check) -> Scenario:
     """The scenario that decides a check."""
-    return next(each for each in scenarios() if isinstance(check.subject, each.subjects))
+    return _deciding(type(check.subject))
+
+
+@cache
+def _deciding(subject: type[Subject]) -> Scenario:
+    return next(each for each in scenarios() if issubclass(subject, each.subjects))
 
 
 def where_to_look(check: Check, verdict: Verdict) -> str:
