@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import sub
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -176,8 +177,8 @@ class Stream:
 
 def longest_gap(samples: Iterable[Sample]) -> float:
     """The longest time between the starts of two of these probes, in order of their start."""
-    starts = (sample.started for sample in samples)
-    return max((after - before for before, after in pairwise(starts)), default=0.0)
+    starts = [sample.started for sample in samples]
+    return max(map(sub, starts[1:], starts), default=0.0)
 
 
 Reader = Callable[[dict[str, Any], Callable[[float], float]], Sample]

@@ -237,12 +237,20 @@ class ContinuityEvidence:
         return found
 
     @cached_property
-    def _with_either(self) -> list[Window]:
-        return [window for window in self.windows if window.either]
+    def _either(self) -> tuple[list[Window], float, float]:
+        """The windows in which either policy's source is right for a time, when that begins and when it ends."""
+        found = [window for window in self.windows if window.either]
+        begins = [since for window in found for since, _ in window.either]
+        ends = [until for window in found for _, until in window.either]
+        ends += [window.returned for window in found if window.returned is not None]
+        return found, min(begins, default=inf), max(ends, default=-inf)
 
     def is_either(self, sample: Sample, lag: float = 0.0) -> bool:
         """Whether the source of either policy is right in an answer (``Window.is_either``)."""
-        return any(window.is_either(sample, lag) for window in self._with_either)
+        windows, first, last = self._either
+        if sample.ended < first or sample.started > last + lag:
+            return False
+        return any(window.is_either(sample, lag) for window in windows)
 
     def breaks(self, asked: Asked) -> list[tuple[Phase | None, Break]]:
         """The broken connections of a way and their phases; a failed attempt to reconnect is no break."""

@@ -203,7 +203,8 @@ class StreamJudge:
         if longest:
             said += f", silent for at most {max(each.until - each.since for each in self.silences):.1f} s"
             said += f" ({longest.words})"
-        large = sum(TOO_LARGE in name.get((self._name, sample.seq), "") for sample in self.samples)
+        own = self._name
+        large = sum(TOO_LARGE in name.get((own, sample.seq), "") for sample in self.samples)
         said += f"; {large} too large for a link, as the network said" if large else ""
         pods = len({sample.pod for sample in self.samples if sample.pod})
         return f"{said}; answered by {pods} pods" if pods > 1 else said
