@@ -165,7 +165,10 @@ class Cluster:
         settings = client.Configuration(proxy="", no_proxy="")  # proxy.py selects the proxy, not the library
         try:
             config.load_kube_config(
-                config_file=self.kubeconfig, context=self.context, client_configuration=settings, persist_config=False
+                config_file=_location(self.kubeconfig),
+                context=self.context,
+                client_configuration=settings,
+                persist_config=False,
             )
             settings.retries = urllib3.Retry(0)  # a lost request fails at once; callers that may wait do so themselves
             settings.proxy = settings.proxy or proxy_for(str(settings.host), os.environ)
@@ -512,6 +515,11 @@ UNREADABLE = (ValueError, OSError, yaml.YAMLError, TypeError, AttributeError, Ke
 """What an unreadable kubeconfig raises."""
 
 
+def _location(file: str | None) -> str:
+    """Where the kubeconfig is; the kubernetes package would read $KUBECONFIG only once."""
+    return file or os.environ.get("KUBECONFIG") or "~/.kube/config"
+
+
 def _kubeconfig(file: str | None) -> Json:
     """The kubeconfig, merged from all its files.
 
@@ -521,7 +529,7 @@ def _kubeconfig(file: str | None) -> Json:
     from kubernetes.config import ConfigException, kube_config
 
     try:
-        merged = kube_config.KubeConfigMerger(file or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+        merged = kube_config.KubeConfigMerger(_location(file)).config
     except ConfigException as broken:
         raise ValueError(*broken.args) from None
     return merged.value if merged else {}

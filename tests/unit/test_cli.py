@@ -206,13 +206,7 @@ def test_plain_pytest_with_nothing_selected() -> None:
 
 
 def test_plain_pytest_tells_an_unreachable_cluster_as_an_error(kubeconfig: str, tmp_path: Path) -> None:
-    # A process of its own: the kubernetes client reads $KUBECONFIG when it is imported.
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "suites", "-q", "-p", "no:cacheprovider", "--context", "kind-there",
-         "--out", str(tmp_path / "run")],
-        cwd=HOUSE, env={**os.environ, "ESIPP_IMAGE": "example.com/echo:1", "KUBECONFIG": kubeconfig},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = suites("--context", "kind-there", "--out", str(tmp_path / "run"), KUBECONFIG=kubeconfig)
     assert done.returncode == ExitCode.USAGE
     assert "does not answer" in done.stdout
     last = json.loads((tmp_path / "run" / "ledger.jsonl").read_text().splitlines()[-1])
