@@ -178,7 +178,8 @@ class Stream:
 def longest_gap(samples: Iterable[Sample]) -> float:
     """The longest time between the starts of two of these probes, in order of their start."""
     starts = [sample.started for sample in samples]
-    return max(map(sub, starts[1:], starts), default=0.0)
+    between: Iterable[float] = map(sub, starts[1:], starts)
+    return max(between, default=0.0)
 
 
 Reader = Callable[[dict[str, Any], Callable[[float], float]], Sample]
