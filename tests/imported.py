@@ -12,8 +12,9 @@ import kubernetes.config
 
 import esipp
 import tests.warm
+from esipp.base.schema import adapter
 from esipp.checks.catalog import all_checks
-from esipp.ledger.records import KINDS, adapter
+from esipp.ledger.records import KINDS
 
 OWN_PLUGIN = "esipp.app.pytest_plugin"
 """pytest imports it itself, and warns of a plugin that it finds imported."""

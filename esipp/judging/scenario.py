@@ -224,7 +224,7 @@ def scenario_of(check: Check) -> Scenario:
 
 
 @cache
-def _deciding(subject: type[Subject]) -> Scenario:
+def _deciding(subject: type[Any]) -> Scenario:
     return next(each for each in scenarios() if issubclass(subject, each.subjects))
 
 
