@@ -59,22 +59,25 @@ class House:
 def measure(tree: Path) -> House:
     """Measure a checkout."""
     sources = {_module(path, tree): path for top in PRODUCT for path in sorted((tree / top).rglob("*.py"))}
-    imports = {name: set(_imports(path, sources)) for name, path in sources.items()}
+    texts = {name: path.read_text() for name, path in sources.items()}
+    imports, kinds = dict[str, set[str]](), dict[str, int]()
+    for name, text in texts.items():
+        nodes = list(ast.walk(ast.parse(text)))
+        imports[name], kinds[name] = set(_imports(nodes, sources)), sum(map(_tests_a_kind, nodes))
     packages = {path.parent.name for path in (tree / "esipp").glob("*/*.py")}
     loose = {path.stem for path in (tree / "esipp").glob("*.py")} - {"__init__", "__main__"}
     between = {(_room(one), _room(other)) for one, others in imports.items() for other in others}
     rooms_only = {(one, other) for one, other in between if one != other and {one, other} <= packages | loose}
     of_files = {(one, other) for one, others in imports.items() for other in others if one != other}
-    files = list(sources.values())
     return House(
         tuple(sorted(packages)),
         tuple(sorted(loose)),
         _upward(tree, imports),
         max(_knots(rooms_only), key=len, default=()),
         tuple(sorted(_knots(of_files))),
-        _kinds(sources),
-        len(files),
-        sum(len(path.read_text().splitlines()) for path in files),
+        (sum(kinds.values()), sum(kinds[name] for name in kinds if _room(name) not in ("scenarios", "suites"))),
+        len(texts),
+        sum(len(text.splitlines()) for text in texts.values()),
     )
 
 
@@ -83,9 +86,9 @@ def _module(path: Path, tree: Path) -> str:
     return name.removesuffix(".__init__")
 
 
-def _imports(path: Path, known: Collection[str]) -> Iterator[str]:
+def _imports(nodes: Iterable[ast.AST], known: Collection[str]) -> Iterator[str]:
     """The modules of this project that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes:
         if isinstance(node, ast.Import):
             named = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -96,13 +99,6 @@ def _imports(path: Path, known: Collection[str]) -> Iterator[str]:
             found = name if name in known else name.rpartition(".")[0]
             if found in known:
                 yield found
-
-
-def _kinds(sources: Mapping[str, Path]) -> tuple[int, int]:
-    """How often a check's kind is tested, and how often outside of scenarios and suites."""
-    found = {module: sum(map(_tests_a_kind, ast.walk(ast.parse(path.read_text())))) for module, path in sources.items()}
-    elsewhere = (count for module, count in found.items() if _room(module) not in ("scenarios", "suites"))
-    return sum(found.values()), sum(elsewhere)
 
 
 def _tests_a_kind(node: ast.AST) -> bool:

@@ -1,6 +1,5 @@
 """All suites: one test for each suite, with its checks as parameters; the scenario's judge decides the verdict."""
 
-from collections.abc import Callable
 from operator import attrgetter
 
 import pytest
@@ -8,15 +7,19 @@ import pytest
 from esipp.checks.catalog import checks_of, suite_names
 from esipp.checks.check import Check
 from esipp.checks.observation import Verdict
-from fixtures.session import enforce
+from fixtures.session import enforce, prepared_by
 
 
-def checked(suite: str) -> Callable[[Check, Verdict], None]:
-    @pytest.mark.parametrize("check", checks_of(suite), ids=attrgetter("id"))
-    def test(check: Check, verdict: Verdict) -> None:  # noqa: ARG001 - the verdict is on it
-        enforce(verdict)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each check; of those that ``esipp run`` leaves out none is made."""
+    checks, prepared = checks_of(metafunc.definition.name.removeprefix("test_")), prepared_by(metafunc.config)
+    chosen = checks if prepared is None else [check for check in checks if check.id in prepared.chosen]
+    metafunc.parametrize("check", chosen, ids=attrgetter("id"))
 
-    return test
+
+def judge(check: Check, verdict: Verdict) -> None:  # noqa: ARG001 - the verdict is on it
+    """Pass or fail as the verdict says."""
+    enforce(verdict)
 
 
-globals().update({f"test_{suite}": checked(suite) for suite in suite_names()})
+globals().update({f"test_{suite}": judge for suite in suite_names()})

@@ -8,7 +8,6 @@ from typing import Any
 from esipp.base.document import Document
 from esipp.base.errors import ExitCode, if_not_writable
 from esipp.checks.check import Binding
-from esipp.ledger.reading import read_run
 from esipp.report.rendering import FORMATS, render
 
 DIFF = """classification:
@@ -60,6 +59,7 @@ def add_diff(commands: Any) -> None:
 
 
 def _diff(options: argparse.Namespace) -> int:
+    from esipp.ledger.reading import read_run
     from esipp.report.comparing.diff import compare
     from esipp.report.comparing.diff_report import as_json, report
 
@@ -86,6 +86,7 @@ def add_merge(commands: Any) -> None:
 
 
 def _merge(options: argparse.Namespace) -> int:
+    from esipp.ledger.reading import read_run
     from esipp.report.comparing.merge import merge, merge_shards
     from esipp.report.comparing.merge_report import as_json, report
 
@@ -125,6 +126,7 @@ def add_trend(commands: Any) -> None:
 
 
 def _trend(options: argparse.Namespace) -> int:
+    from esipp.ledger.reading import read_run
     from esipp.report.comparing.trend import as_json, report, trend
 
     found = trend([read_run(each) for each in options.runs])
@@ -145,6 +147,7 @@ def add_site(commands: Any) -> None:
 
 
 def _site(options: argparse.Namespace) -> int:
+    from esipp.ledger.reading import read_run
     from esipp.report.comparing.site import write
 
     with if_not_writable(f"Cannot write to {options.folder}", "name another folder."):

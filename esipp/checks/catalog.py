@@ -70,7 +70,8 @@ def checks_of(suite: str) -> tuple[Check, ...]:
 
 @cache
 def _declared(suite: str) -> tuple[Check, ...]:
-    return tuple(dated(check, versions_of(suite)) for check in _suite(suite, ".checks").CHECKS)
+    rules = versions_of(suite)
+    return tuple(dated(check, rules) for check in _suite(suite, ".checks").CHECKS)
 
 
 def designs() -> dict[str, Design]:
@@ -117,8 +118,9 @@ def _judged_paths() -> frozenset[DialledPath]:
 
 def _with_unjudged(path_check: PathCheck) -> PathCheck:
     """Return the check with those controls marked that use a Service of no judged path."""
-    controls = tuple(
-        replace(each, unjudged=each.path.service is not None and each.path not in _judged_paths())
-        for each in path_check.subject.controls
-    )
-    return replace(path_check, subject=replace(path_check.subject, controls=controls))
+    controls = path_check.subject.controls
+    unjudged = [each.path.service is not None and each.path not in _judged_paths() for each in controls]
+    if not any(unjudged):
+        return path_check
+    marked = tuple(replace(each, unjudged=mark) for each, mark in zip(controls, unjudged, strict=True))
+    return replace(path_check, subject=replace(path_check.subject, controls=marked))

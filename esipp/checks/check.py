@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Generic, cast
 
 from typing_extensions import TypeIs, TypeVar
@@ -317,7 +318,8 @@ def missing_features(check: Check, features: Mapping[str, Feature]) -> dict[str,
     unknown = Feature(False, "this run did not check for it")
     needed = check.features | ({HOST_NETWORK} if check.on_host_network and HOST_NETWORK in features else set())
     needed |= _of_vantages(check, features)
-    needed |= set(exclusions(check.id, features)) | _uncarried(check, features)
+    names = tuple(features)
+    needed |= {*exclusions(check.id, _starting(EXCLUDED, names)), *_uncarried(check, _starting(CARRIES, names))}
     found = {name: features.get(name, unknown) for name in sorted(needed)}
     missing = {name: feature for name, feature in found.items() if not feature.present}
     if missing or not check.subject.summed:
@@ -327,6 +329,12 @@ def missing_features(check: Check, features: Mapping[str, Feature]) -> dict[str,
             return {}
         missing |= lacks
     return missing
+
+
+@lru_cache(maxsize=16)
+def _starting(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names with a prefix; all checks of a run are held against the same ones."""
+    return tuple(name for name in names if name.startswith(prefix))
 
 
 def _of_vantages(check: Check, features: Mapping[str, Feature]) -> set[str]:

@@ -14,13 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import urllib3
 import yaml
-from kubernetes import client, config
-from kubernetes.config import kube_config
-from kubernetes.config.config_exception import ConfigException
 
 from esipp.base.customisation import NOTHING, Customisation
 from esipp.base.errors import PreflightError, did_you_mean
@@ -35,6 +32,9 @@ from esipp.cluster.impersonation import impersonation
 from esipp.cluster.paging import listed
 from esipp.cluster.proxy import account_at, proxy_for, proxy_hint
 from esipp.ledger.run import REQUEST_TIMEOUT, Settings
+
+if TYPE_CHECKING:  # imported where it is used: no command without a cluster waits for it
+    from kubernetes.client import ApiClient
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -70,9 +70,6 @@ class ApiCalls:
         with self._lock:
             return dict(self._counted.most_common())
 
-
-UNREADABLE = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError)
-"""What the kubernetes package raises for a kubeconfig that it cannot read."""
 
 VERSION = "/version"
 CONNECT_TIMEOUT = 5.0
@@ -120,8 +117,8 @@ class Cluster:
         self.request_timeout = request_timeout
         try:
             # not list_kube_config_contexts: it fails on a file without a current-context, which esipp does not use
-            merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
-            learn_kubeconfig(merged.value if merged else {})
+            merged = _kubeconfig(kubeconfig)
+            learn_kubeconfig(merged)
             learn_environment(os.environ)
             names = _contexts_of(merged)
         except UNREADABLE as broken:
@@ -137,7 +134,7 @@ class Cluster:
                 if names
                 else f"{kubeconfig or os.environ.get('KUBECONFIG') or '~/.kube/config'} names none, or does not exist.",
             )
-        self._impersonation = impersonation(merged.value, context, as_user)
+        self._impersonation = impersonation(merged, context, as_user)
         self._api = self._log_in()
         self._logging_in = threading.Lock()
         self.server = str(self._api.configuration.host)
@@ -161,25 +158,32 @@ class Cluster:
         file = ["--kubeconfig", str(Path(self.kubeconfig))] if self.kubeconfig else []
         return ["kubectl", "--context", self.context, *file, *(["--as", self.as_user] if self.as_user else [])]
 
-    def _log_in(self) -> client.ApiClient:
+    def _log_in(self) -> "ApiClient":
         """Load server, credentials and proxy from the kubeconfig; a credential plugin runs again."""
+        from kubernetes import client, config
+
         settings = client.Configuration(proxy="", no_proxy="")  # proxy.py selects the proxy, not the library
         try:
             config.load_kube_config(
-                config_file=self.kubeconfig, context=self.context, client_configuration=settings, persist_config=False
+                config_file=_location(self.kubeconfig),
+                context=self.context,
+                client_configuration=settings,
+                persist_config=False,
             )
             settings.retries = urllib3.Retry(0)  # a lost request fails at once; callers that may wait do so themselves
             settings.proxy = settings.proxy or proxy_for(str(settings.host), os.environ)
             if settings.proxy and account_at(settings.proxy):
                 settings.proxy_headers = urllib3.make_headers(proxy_basic_auth=account_at(settings.proxy))
             return client.ApiClient(configuration=settings)
-        except (ConfigException, OSError, ValueError, TypeError, ImportError, urllib3.exceptions.HTTPError) as broken:
+        except (
+            config.ConfigException, OSError, ValueError, TypeError, ImportError, urllib3.exceptions.HTTPError
+        ) as broken:  # fmt: skip
             raise PreflightError(
                 f"Cannot use the server, credentials or proxy of context '{self.context}': {broken}.",
                 f"check that 'kubectl --context {self.context} get nodes' works.",
             ) from None
 
-    def _log_in_again(self, refused: client.ApiClient) -> bool:
+    def _log_in_again(self, refused: "ApiClient") -> bool:
         """After the server refused credentials, whether the file or its plugin now has other ones."""
         with self._logging_in:
             if self._api is refused:  # no other thread was here before
@@ -253,7 +257,7 @@ class Cluster:
 
     def _send_by(
         self,
-        api: client.ApiClient,
+        api: "ApiClient",
         method: str,
         path: str,
         body: Json | None,
@@ -507,26 +511,49 @@ def _uid_of(item: Json) -> str:
     return str(item["metadata"].get("uid", ""))
 
 
+UNREADABLE = (ValueError, OSError, yaml.YAMLError, TypeError, AttributeError, KeyError)
+"""What an unreadable kubeconfig raises."""
+
+
+def _location(file: str | None) -> str:
+    """Where the kubeconfig is; the kubernetes package would read $KUBECONFIG only once."""
+    return file or os.environ.get("KUBECONFIG") or "~/.kube/config"
+
+
+def _kubeconfig(file: str | None) -> Json:
+    """The kubeconfig, merged from all its files.
+
+    Raises:
+        one of UNREADABLE: it cannot be read.
+    """
+    from kubernetes.config import ConfigException, kube_config
+
+    try:
+        merged = kube_config.KubeConfigMerger(_location(file)).config
+    except ConfigException as broken:
+        raise ValueError(*broken.args) from None
+    return merged.value if merged else {}
+
+
 def current_context(kubeconfig: str | None) -> str:
     """The current context of a kubeconfig; empty without one."""
     with contextlib.suppress(*UNREADABLE):
-        merged = kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
-        return str((merged.value if merged else {}).get("current-context") or "")
+        return str(_kubeconfig(kubeconfig).get("current-context") or "")
     return ""
 
 
 def contexts(kubeconfig: str | None) -> list[str]:
     """The names of the contexts of a kubeconfig, sorted; none if it cannot be read."""
     with contextlib.suppress(*UNREADABLE):
-        return _contexts_of(kube_config.KubeConfigMerger(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config)
+        return _contexts_of(_kubeconfig(kubeconfig))
     return []
 
 
-def _contexts_of(merged: Any) -> list[str]:
-    return sorted(str(each["name"]) for each in (merged.value if merged else {}).get("contexts") or [])
+def _contexts_of(merged: Json) -> list[str]:
+    return sorted(str(each["name"]) for each in merged.get("contexts") or [])
 
 
-def _credentials(api: client.ApiClient) -> tuple[Any, ...]:
+def _credentials(api: "ApiClient") -> tuple[Any, ...]:
     """The credentials in use; certificates by their content, because their files are temporary."""
     settings = api.configuration
     files = [Path(each).read_bytes() for each in (settings.cert_file, settings.key_file) if each]

@@ -220,7 +220,13 @@ def scenarios() -> tuple[Scenario, ...]:
 
 def scenario_of(check: Check) -> Scenario:
     """The scenario that decides a check."""
-    return next(each for each in scenarios() if isinstance(check.subject, each.subjects))
+    kind: Any = type(check.subject)  # mypy takes a class of its own __hash__ for one that has none
+    return _deciding(kind)
+
+
+@cache
+def _deciding(subject: type[Any]) -> Scenario:
+    return next(each for each in scenarios() if issubclass(subject, each.subjects))
 
 
 def where_to_look(check: Check, verdict: Verdict) -> str:

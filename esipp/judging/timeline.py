@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import sub
 from typing import Any, NamedTuple, TypeVar
 
 from esipp.judging.topology import IPAddress, parse_address
@@ -179,8 +180,9 @@ class Stream:
 
 def longest_gap(samples: Iterable[Sample]) -> float:
     """The longest time between the starts of two of these probes, in order of their start."""
-    starts = (sample.started for sample in samples)
-    return max((after - before for before, after in pairwise(starts)), default=0.0)
+    starts = [sample.started for sample in samples]
+    between: Iterable[float] = map(sub, starts[1:], starts)
+    return max(between, default=0.0)
 
 
 Reader = Callable[[dict[str, Any], Callable[[float], float]], Sample]

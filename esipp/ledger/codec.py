@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum, StrEnum
 from functools import partial
+from operator import attrgetter
 from types import GenericAlias
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -246,16 +247,16 @@ class _Table:
         columns: dict[str, Json] = {}
         before: dict[str, Ticks] = {}
         for name in self.names:
-            values = [getattr(check, name) for check in checks]
+            values = list(map(attrgetter(name), checks))
             make = self.makes[name]
-            if make is not None and all(value == usual for value in values for usual in (make(),)):
+            if make is not None and values.count(make()) == len(values):
                 continue
             if name in self.tables:
                 columns[name] = self.tables[name].encode(values)
                 continue
             hook = _CONVERTER.get_unstructure_hook(self.types[name])
-            written = [hook(value) for value in values]
-            if any(isinstance(each, dict) for each in written):
+            written = list(map(hook, values))
+            if any(issubclass(kind, dict) for kind in {*map(type, written)}):
                 # Secrets are recognised by the key before them, and columns separate the two: so redact first.
                 written = KNOWN.value(written)
             columns[name] = pack(written, before)

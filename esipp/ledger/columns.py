@@ -14,7 +14,8 @@ A column is a JSON object with one way to tell its values:
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby
+from operator import sub
 from typing import Any
 
 Json = Any
@@ -33,7 +34,7 @@ def write_numbers(numbers: Iterable[int]) -> str:
     """Whole numbers as text; ``7*3`` means three times seven."""
     parts = []
     for number, same in groupby(numbers):
-        count = sum(1 for _ in same)
+        count = len(list(same))
         parts.append(f"{number}*{count}" if count > 1 else str(number))
     return " ".join(parts)
 
@@ -79,7 +80,7 @@ def pack(values: Sequence[Json], before: Mapping[str, Ticks] | None = None) -> C
         values: at least one.
         before: the ticks of other columns of the same table, relative to which times may be written.
     """
-    kinds = {type(value) for value in values}
+    kinds = {*map(type, values)}
     if len(values) > 1 and len(kinds) == 1 and kinds <= SINGLE and _all_are(values[0], values):
         return {"all": values[0]}
     if kinds == {int}:
@@ -103,11 +104,11 @@ def pack(values: Sequence[Json], before: Mapping[str, Ticks] | None = None) -> C
 
 def _all_are(first: Json, values: Sequence[Json]) -> bool:
     """Whether all are the same; 0.0 and -0.0 are equal, and are not."""
-    return all(value == first for value in values) and (first != 0.0 or len(set(map(repr, values))) == 1)
+    return values.count(first) == len(values) and (first != 0.0 or len(set(map(repr, values))) == 1)
 
 
 def _steps(numbers: Sequence[int]) -> list[int]:
-    return [*numbers[:1], *(after - before for before, after in pairwise(numbers))]
+    return [*numbers[:1], *map(sub, numbers[1:], numbers)]
 
 
 def _seconds(ticks: Ticks, before: Mapping[str, Ticks]) -> Column:
@@ -123,16 +124,12 @@ def _seconds(ticks: Ticks, before: Mapping[str, Ticks]) -> Column:
 
 def _few(values: Sequence[Json]) -> Column | None:
     """Few different values, and which of them each one is; None where most are different."""
-    known: dict[str, int] = {}
-    different: list[Json] = []
-    which = []
-    for value in values:
-        key = json.dumps(value)  # 1, 1.0, true and "1" are not the same
-        if key not in known:
-            known[key] = len(different)
-            different.append(value)
-        which.append(known[key])
-    return {"of": different, "which": write_numbers(which)} if 2 * len(different) <= len(values) else None
+    keys = [value if type(value) is str else (json.dumps(value),) for value in values]  # 1, 1.0, true, "1": all differ
+    different = dict(zip(keys, values, strict=True))
+    if 2 * len(different) > len(values):
+        return None
+    numbers = {key: number for number, key in enumerate(different)}
+    return {"of": list(different.values()), "which": write_numbers(map(numbers.__getitem__, keys))}
 
 
 def unpack(

@@ -29,7 +29,6 @@ from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.file import READABLE, Ledger
 from esipp.ledger.older import Older
 from esipp.ledger.recorded_checks import RecordedCheck, read_check
-from esipp.ledger.records import KINDS, fault_of
 
 LEDGER = "ledger.jsonl"
 
@@ -297,6 +296,9 @@ class _Reader:
     """Reads one ledger; ``trouble`` has one entry for each kind of record and fault."""
 
     def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
+        from esipp.ledger import records  # commands that read no ledger need not wait for pydantic
+
+        self._kinds, self._fault_of = records.KINDS, records.fault_of
         self.path = path
         self._lines = lines
         self._digest = hashlib.sha256()
@@ -309,7 +311,7 @@ class _Reader:
     def read(self) -> RecordedRun:
         run = self.begin()
         take: dict[str, Callable[[RecordedRun, dict[str, Any]], None]] = {
-            name: getattr(self, f"_take_{name}") for name in KINDS if name != "header"
+            name: getattr(self, f"_take_{name}") for name in self._kinds if name != "header"
         }
         for line in self._lines:
             self._number += 1
@@ -345,7 +347,7 @@ class _Reader:
                 f"{written}; this one reads schema {' and '.join(map(str, READABLE))}.", "use the esipp that wrote it."
             )
         try:
-            if fault := fault_of(header):
+            if fault := self._fault_of(header):
                 raise ValueError(fault)
             return RecordedRun(self.path.parent, header, [read_check(check) for check in header["rows"]])
         except DAMAGED as broken:
@@ -358,7 +360,7 @@ class _Reader:
         try:
             record = _parsed(line)
             kind = record["record"]
-            fault = fault_of(record)
+            fault = self._fault_of(record)
         except DAMAGED:
             self._fault(run, f"line {self._number} is not a record")
             return None

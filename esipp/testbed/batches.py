@@ -5,6 +5,7 @@ The other scenarios need their Services later, one scenario after the other.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -75,9 +76,11 @@ def batches(checks: Sequence[Check], objects: Mapping[str, Iterable[Json]], most
         objects: the own Services of each other scenario, by its name.
         most: maximum number of load balancers at the same time; None for no limit.
     """
+    paths: dict[str, list[Path]] = defaultdict(list)
+    for check in checks:
+        paths[scenario_of(check).name].extend(check.subject.paths)
     scenarios = {
-        name: frozenset(each["metadata"]["name"] for each in services if is_balanced(each))
-        | balanced(path for check in checks if scenario_of(check).name == name for path in check.subject.paths)
+        name: frozenset(each["metadata"]["name"] for each in services if is_balanced(each)) | balanced(paths[name])
         for name, services in objects.items()
     }
     windows = _together(balanced(check.subject.window) for check in checks)

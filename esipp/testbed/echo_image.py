@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import HOUSE
-from esipp.cluster.client import Cluster
 from esipp.ledger.run import Settings
 from esipp.probing.node_containers import node_containers
 from esipp.testbed.images import BASE, ECHO, base_given, this_version
+
+if TYPE_CHECKING:
+    from esipp.cluster.client import Cluster
 
 RELEASED = "echo-image.json"
 """A file that a release's build adds to the wheel (hatch_build.py): the image's reference, with its digest."""
@@ -54,13 +56,15 @@ def with_image(settings: Settings, say: Callable[[str], None]) -> Settings:
     """
     if settings.image:
         return settings
+    from esipp.cluster.client import Cluster
+
     settings, own = resolve_image(settings, Cluster.of(settings))
     if own:
         provide(own, say)
     return settings
 
 
-def resolve_image(settings: Settings, cluster: Cluster) -> tuple[Settings, EchoImage | None]:
+def resolve_image(settings: Settings, cluster: "Cluster") -> tuple[Settings, EchoImage | None]:
     """The settings with an image, and the default one if it is that, which nodes may lack.
 
     On some clusters there is no default one: preflight refuses settings without any.

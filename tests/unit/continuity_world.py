@@ -170,17 +170,14 @@ def world(down: float = DOWN) -> ContinuityEvidence:
     asked = {(check.subject.way, check.subject.stream) for check in CHECKS if check.subject.stream}
     streams = {}
     for way in WAYS:
-        made = [request(way, seq, at, down) for seq, at in times()]
-        streams[way, FAMILY] = Stream(way.slug, SPACING, made)
-        streams[way, FAMILY].freeze()
+        streams[way, FAMILY] = frozen(way.slug, [request(way, seq, at, down) for seq, at in times()])
     said = {
         node: Stream(f"health of {node}", SPACING, [Sample(s, at, at, status(node, at)) for s, at in times()])
         for node in "ac"
     }
 
     def control(node: str) -> Stream:
-        made = [Sample(s, at, at + 0.003, "answered", "", node, CLIENT) for s, at in times()]
-        return Stream(f"control {node}", SPACING, made)
+        return frozen(f"control {node}", [Sample(s, at, at + 0.003, "answered", "", node, CLIENT) for s, at in times()])
 
     return ContinuityEvidence(
         places=Places("a", "c", "b"),
@@ -286,7 +283,7 @@ def changed(
     old = seen.streams[key(slug)].samples
     index = next(number for number, sample in enumerate(old) if sample.started >= at)
     made = [change(each) if index <= number < index + count else each for number, each in enumerate(old)]
-    return replace(seen, streams={**seen.streams, key(slug): Stream(slug, SPACING, made)})
+    return replace(seen, streams={**seen.streams, key(slug): frozen(slug, made)})
 
 
 def changed_stream(
@@ -324,7 +321,7 @@ def controls(seen: ContinuityEvidence, change: Callable[[Sample], Sample], nodes
     """The same, where the controls of some nodes differ."""
 
     def made(stream: Stream) -> Stream:
-        return Stream(stream.name, SPACING, [change(sample) for sample in stream.samples])
+        return frozen(stream.name, [change(sample) for sample in stream.samples])
 
     others = {key: made(each) if key[0] in nodes else each for key, each in seen.others.items()}
     own = {family: made(each) if "a" in nodes else each for family, each in seen.control.items()}

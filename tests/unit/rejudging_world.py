@@ -1,6 +1,6 @@
 """A whole run, made up: what the judges of all suites were given, and a ledger that keeps it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def begun(out: Path, chosen: Sequence[Check]) -> Run:
     return run
 
 
-def tell(run: Run, without: Sequence[str] = ()) -> None:
+def tell(run: Run, without: Collection[str] = ()) -> None:
     """Everything that was seen, as the fixtures tell it."""
     run.fact("kubernetes", "v1.30.0", "a first look")
     for name, value in FACTS.items():
@@ -139,7 +139,7 @@ def tell(run: Run, without: Sequence[str] = ()) -> None:
             run.record("judged", **judged(name, what))
 
 
-def made(out: Path, chosen: Sequence[Check] | None = None, without: Sequence[str] = ()) -> Path:
+def made(out: Path, chosen: Sequence[Check] | None = None, without: Collection[str] = ()) -> Path:
     """The ledger of a whole run."""
     chosen = [check for check in (checks() if chosen is None else chosen) if can_be_decided(check)]
     run = begun(out, chosen)

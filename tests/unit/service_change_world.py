@@ -1,5 +1,6 @@
 """Services that change, simulated: nodes that follow after a while, and what of them may lie."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from esipp.checks.model import Family, Role
@@ -17,6 +18,17 @@ MOST = max(len(event.changes) for event in EVENTS)
 SPACING, TIMEOUT = 0.5, 1.0
 HEALTH = frozenset(each.value for each in Health)
 HOME = ROLES[Role.ENDPOINT_NODE]
+
+ASKED: Mapping[str, Mapping[Asked, float]] = {
+    event.name: {
+        (check.subject.at, kind.name, check.subject.family): max(SPACING, kind.every)
+        for check in CHECKS
+        if check.subject.event is event
+        for kind in check.subject.streams
+    }
+    for event in EVENTS
+}
+"""The streams of each event, and their spacing."""
 
 
 def event_of(name: str) -> Event:
@@ -87,6 +99,7 @@ class World:
         """A sample of a stream; ``stages`` are those that it must see."""
         when = 0.03 + seq * spacing
         _, name, family = asked
+        _, lost_at, keeps, silent, lossy, never_served = self._treatment(asked, spacing)
         now = int(when // self.every)
         followed = now if when - now * self.every >= self.lag or not now else now - 1
         stage = stages[followed]
@@ -95,14 +108,13 @@ class World:
             return Sample(seq, when, when, "error")
         if name in HEALTH and not self._is_busy(when):
             return Sample(seq, when, when + 0.002, self.says or ("503" if name in stage.sick else "200"))
-        lost_at = self.lost_at.get(f"{asked[0]} {name}", self.lost_at.get(name, -spacing))
         if 0 <= when - lost_at < spacing:
             return lost
-        if name in self.never_served or (name in self.silent and now) or self._is_busy(when):
+        if never_served or (silent and now) or self._is_busy(when):
             return lost
-        if name in self.lossy and when % self.every > self.every - 2.0:
+        if lossy and when % self.every > self.every - 2.0:
             return lost
-        pods = stages[0].pods if name in self.keeps else stage.pods
+        pods = stages[0].pods if keeps else stage.pods
         if not pods:
             is_refused = stage.is_there and not self.drops
             return Sample(seq, when, when + 0.002, "refused") if is_refused else lost
@@ -119,17 +131,23 @@ class World:
         stages = self.stages(event)
         end = self.every * len(stages)
         made = Stages(stages, end, obstacles=dict(self.obstacles))
-        for check in CHECKS:
-            subject = check.subject
-            asked_for = subject.event == event and subject.family in self.families
-            if asked_for and (subject.at, subject.family) not in self.obstacles:
-                for kind in subject.streams:
-                    asked = subject.at, kind.name, subject.family
-                    spacing = max(SPACING, kind.every)
-                    these = [stage.at(asked) for stage in stages]
-                    samples = [self._sample(these, asked, seq, spacing) for seq in range(int(end / spacing))]
-                    made.streams[asked] = frozen(Stream(" ".join(asked), spacing, samples))
+        alike: dict[tuple[object, ...], list[Sample]] = {}
+        for asked, spacing in ASKED[event.name].items():
+            at, _, family = asked
+            if family in self.families and (at, family) not in self.obstacles:
+                these = [stage.at(asked) for stage in stages]
+                key = (*these, spacing, family, *self._treatment(asked, spacing))
+                if key not in alike:
+                    alike[key] = [self._sample(these, asked, seq, spacing) for seq in range(int(end / spacing))]
+                made.streams[asked] = frozen(Stream(" ".join(asked), spacing, [*alike[key]]))
         return made
+
+    def _treatment(self, asked: Asked, spacing: float) -> tuple[object, ...]:
+        """All that a stream's name and entry decide of its samples."""
+        at, name, _ = asked
+        lies = (name in lie for lie in (self.keeps, self.silent, self.lossy, self.never_served))
+        lost_at = self.lost_at.get(f"{at} {name}", self.lost_at.get(name, -spacing))
+        return name if name in HEALTH else "", lost_at, *lies
 
     def seen(self, *names: str) -> ServiceChangeEvidence:
         """The evidence about these events; about all, if none is named."""

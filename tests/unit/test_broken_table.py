@@ -128,11 +128,6 @@ def test_how_many_checks_the_run_judged_is_reported() -> None:
     assert "| 2 of 2 | 0 | 5 | named | kind-iptables |" in page
 
 
-@pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
-def test_nothing_that_binds_is_chosen_for_a_break(broken: Break) -> None:
-    assert not any(option.startswith(("--fail-on", "--accept")) for option in broken.run.options)
-
-
 def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ran: list[list[str]] = []
 
@@ -150,16 +145,6 @@ def test_a_break_is_judged_by_the_default_command(monkeypatch: pytest.MonkeyPatc
     (command,) = ran
     assert "--fail-on" not in command
     assert {"--suite=continuity", "quiet", "--x"} <= {*command}
-
-
-@pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
-def test_what_must_notice_moves_the_default_exit_code(broken: Break) -> None:
-    notice = [check for check in CHECKS_OF_ALL if check.suite in broken.run.suites and _asked(check, broken.run)]
-    notice = [check for check in notice if broken.notices(check)]
-    if broken.group is Group.HARMLESS:
-        return
-    assert all(check.level is not Level.RECORD for check in notice), "what is recorded fails nothing"
-    assert broken.run.own or any(not check.instrument for check in notice), "an instrument is outside of the verdict"
 
 
 def test_those_for_another_data_plane_are_distinguished() -> None:
@@ -191,25 +176,23 @@ def test_names_are_names_of_one() -> None:
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
-def test_a_break_asks_checks_that_notice_and_checks_that_do_not(broken: Break) -> None:
-    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.run.suites and _asked(check, broken.run)]
+def test_a_break_is_about_checks_that_it_asks(broken: Break) -> None:
+    chosen = broken.run
+    asked = [check for check in CHECKS_OF_ALL if check.suite in chosen.suites and _asked(check, chosen)]
     notice = [check for check in asked if broken.notices(check)]
-    assert notice or broken.group is Group.HARMLESS
     assert len(notice) < len(asked), "no neighbour is asked"
-
-
-@pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name)
-def test_every_predicate_of_a_break_is_about_a_check_that_is_asked(broken: Break) -> None:
-    asked = [check for check in CHECKS_OF_ALL if check.suite in broken.run.suites and _asked(check, broken.run)]
-    asked = [check for check in asked if DISRUPTIVE not in check.features or broken.run.disruptive]
-    if broken.group is not Group.HARMLESS:
-        assert any(broken.notices(check) for check in asked), "nothing can notice it"
-    for about in (broken.opens, broken.may, broken.unsure):
-        assert about is no_check or any(about(check) for check in asked), "it names no check that is there"
-    for part in broken.run.checks:
+    for part in chosen.checks:
         assert any(part in check.id for check in asked), f"{part} is in no id"
-    torn = [check.id for check in asked if broken.notices(check) and broken.opens(check)]
+    assert not any(option.startswith(("--fail-on", "--accept")) for option in chosen.options), "it chooses what binds"
+    torn = [check.id for check in notice if broken.opens(check) and _possible(check, chosen)]
     assert torn == [], "a check cannot both notice and be undecided"
+    for about in (broken.opens, broken.may, broken.unsure):
+        found = any(about(check) and _possible(check, chosen) for check in asked)
+        assert about is no_check or found, "it names no check that is there"
+    if broken.group is not Group.HARMLESS:
+        assert any(_possible(check, chosen) for check in notice), "nothing can notice it"
+        assert all(check.level is not Level.RECORD for check in notice), "what is recorded fails nothing"
+        assert chosen.own or any(not check.instrument for check in notice), "an instrument is outside of the verdict"
 
 
 def test_what_may_be_undecided_may_not_fail() -> None:
@@ -254,6 +237,10 @@ CHECKS_OF_ALL = all_checks()
 
 def _asked(check: Check, asked: RunOptions) -> bool:
     return not asked.checks or any(part in check.id for part in asked.checks)
+
+
+def _possible(check: Check, asked: RunOptions) -> bool:
+    return asked.disruptive or DISRUPTIVE not in check.features
 
 
 def test_every_record_is_of_a_break_of_the_table() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from esipp.app.cli import main
-from esipp.app.doctor.command import age, as_json, document
+from esipp.app.doctor.document import age, as_json, document
 from esipp.app.doctor.examination import examine_all
 from esipp.app.doctor.model import Grade
 from esipp.base.customisation import Customisation
@@ -322,7 +322,7 @@ def test_the_command_that_would_run_is_reported_whole(monkeypatch: pytest.Monkey
         seen.append(report.command)
         return report
 
-    monkeypatch.setattr("esipp.app.doctor.command.examine_all", examine)
+    monkeypatch.setattr("esipp.app.doctor.examination.examine_all", examine)
     words = ["--samples", "20", "--seed", "7", "--junit", "a b.xml", "--suite", "source_ip", "nodeport.local"]
     assert main(["doctor", "--context", "c", "--kubeconfig", "/nowhere", "--image", IMAGE, *words]) == 4
     assert seen == [

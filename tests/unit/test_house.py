@@ -1,14 +1,13 @@
 """The house: every room has a short README, and the script that measures the tree sees what is wrong with one."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ci import house
 from ci.places import ROOT
+from tests.warm import run_module
 
 ROOMS = sorted(path.parent for path in (ROOT / "esipp").glob("*/__init__.py"))
 LAYERS = """
@@ -57,7 +56,6 @@ def test_what_is_wrong_with_a_tree_is_seen(tmp_path: Path) -> None:
 def test_tests_that_need_a_cluster_can_be_collected() -> None:
     """They are not run here: a name that has changed would show only on a cluster."""
     folders = [f"tests/{name}" for name in ("broken", "hostile", "incluster", "large", "overssh")]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--context=none", *folders]
     env = {**os.environ, "ESIPP_LARGE": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False)
+    done = run_module("pytest", "--collect-only", "-q", "--context=none", *folders, cwd=ROOT, env=env)
     assert done.returncode == pytest.ExitCode.OK, done.stdout[-3000:]

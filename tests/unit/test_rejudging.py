@@ -69,6 +69,12 @@ def past(ledger: Path) -> Past:
     return read_past(ledger)
 
 
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ledger of a run of paths: it takes a fraction of the time."""
+    return made(tmp_path_factory.mktemp("short"), PATH_CHECKS, without=set(NAMES) - {PATHS})
+
+
 def resealed(lines: Sequence[dict[str, Any]], out: Path) -> Path:
     """A ledger of these records, that agrees with itself."""
     digest, sealed = hashlib.sha256(), []
@@ -82,11 +88,11 @@ def resealed(lines: Sequence[dict[str, Any]], out: Path) -> Path:
     return out
 
 
-def instead(check: Check, **changes: Any) -> list[Check]:
+def instead(check: Check, of: Sequence[Check] = CHECKS, **changes: Any) -> list[Check]:
     """The checks, one of them changed, or its subject."""
     of_subject = {name: changes.pop(name) for name in list(changes) if hasattr(check.subject, name)}
     changed = replace(check, subject=replace(check.subject, **of_subject), **changes)
-    return [changed if each is check else each for each in CHECKS]
+    return [changed if each is check else each for each in of]
 
 
 # ------------------------------------------------------------------------------------------------------ nothing changed
@@ -122,7 +128,7 @@ def test_an_observation_is_read_as_it_was(shown: AddressClass) -> None:
 def test_a_check_is_judged_with_what_was_known_when_it_was_judged(tmp_path: Path) -> None:
     first, last = CHECKS[:2]
     run = begun(tmp_path, [first, last])
-    tell_all(run)
+    tell_all(run, without=NAMES)
     run.keep(decide(first, seen()))
     run.fact("proxy-mode", "ipvs", "found out later")
     run.record("feature", name="nodes.excluded", present=True, why="later", ours=False)
@@ -150,27 +156,27 @@ def test_a_changed_expectation_changes_the_verdict(past: Past) -> None:
 def test_what_must_come_of_the_same_requests_may_change(past: Past) -> None:
     check = next(each for each in CHECKS if is_about(each, Requests) and isinstance(each.subject.wants[0], Taken))
     want = Taken(check.subject.wants[0].step, (("spec.type", "Nonesuch"),))
-    again = rejudge(past, instead(check, wants=(want,)))
+    again = rejudge(past, instead(check, [check], wants=(want,)))
     assert again.verdicts[check.id].status is Status.FAIL
     assert again.changes[check.id] is Change.OTHER
 
 
 def test_another_level_is_reported_as_such(past: Past) -> None:
-    again = rejudge(past, instead(CORE_CELL, level=Level.EXTENDED))
+    again = rejudge(past, instead(CORE_CELL, PATH_CHECKS, level=Level.EXTENDED))
     assert again.changes[CORE_CELL.id] is Change.WORDS
     assert f"{CORE_CELL.id}: level 'extended', was 'core'" in "\n".join(report(again))
 
 
 def test_a_check_that_is_gone_is_reported_and_not_judged(past: Past) -> None:
-    again = rejudge(past, CHECKS[1:])
-    assert again.changes[CHECKS[0].id] is Change.GONE
-    assert CHECKS[0].id not in again.verdicts
-    assert f"gone: {CHECKS[0].id}, which was pass" in list(report(again))
+    again = rejudge(past, PATH_CHECKS[1:])
+    assert again.changes[PATH_CHECKS[0].id] is Change.GONE
+    assert PATH_CHECKS[0].id not in again.verdicts
+    assert f"gone: {PATH_CHECKS[0].id}, which was pass" in list(report(again))
 
 
 def test_a_new_check_is_judged_if_all_that_it_needs_was_seen(past: Past) -> None:
     new = replace(CORE_CELL, id="new.row")
-    again = rejudge(past, [*CHECKS, new])
+    again = rejudge(past, [*PATH_CHECKS, new])
     assert again.changes["new.row"] is Change.NEW
     assert again.verdicts["new.row"].status is Status.PASS
     assert again.left_out == 0
@@ -211,7 +217,7 @@ def test_a_check_that_asks_something_else_than_then_is_inconclusive(past: Past) 
         (question, {"question": replace(question.subject.question, client=STRANGER), "asked": "from elsewhere"}),
     ]
     for check, change in changed:
-        again = rejudge(past, instead(check, **change))
+        again = rejudge(past, instead(check, [check], **change))
         assert again.verdicts[check.id].status is Status.INCONCLUSIVE, check
         assert again.changes[check.id] is Change.NOT_JUDGED
 
@@ -239,14 +245,18 @@ def test_a_feature_that_nobody_looked_for_leaves_its_checks_out(past: Past) -> N
 def test_versions_that_only_checks_of_today_need_are_held_against_the_server(
     past: Past, version: str, status: Status
 ) -> None:
-    verdict = rejudge(past, instead(CORE_CELL, features=frozenset({f"kubernetes.{version}"}))).verdicts[CORE_CELL.id]
+    changed = instead(CORE_CELL, [CORE_CELL], features=frozenset({f"kubernetes.{version}"}))
+    verdict = rejudge(past, changed).verdicts[CORE_CELL.id]
     assert (verdict.status, verdict.left_out) == (status, False)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_suite_without_evidence_is_not_judged(tmp_path: Path, name: str) -> None:
-    few = [check for check in CHECKS if judge_of(check) == name and decide(check, seen()).status is Status.PASS][:3]
-    again = rejudge(read_past(made(tmp_path, few, without=[name])), few)
+def test_a_suite_without_evidence_is_not_judged(past: Past, name: str) -> None:
+    own = [check for check in CHECKS if judge_of(check) == name]
+    few = [check for check in own if past.run.verdicts[check.id].status is Status.PASS][:3]
+    chosen = [check for check in past.run.checks if check.id in {each.id for each in few}]
+    others = {each: found for each, found in past.run.judged.items() if each != name}
+    again = rejudge(replace(past, run=replace(past.run, checks=chosen, judged=others)), few)
     assert {verdict.status for verdict in again.verdicts.values()} == {Status.INCONCLUSIVE}
     assert set(again.changes.values()) == {Change.NOT_JUDGED}
     assert again.conclusion.result != "conformant"
@@ -278,10 +288,8 @@ def test_checks_of_a_balancer_behind_which_nothing_moved(past: Past) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- damaged, cut, old
-def test_a_ledger_in_which_something_was_changed_is_refused(ledger: Path, tmp_path: Path) -> None:
-    (tmp_path / "ledger.jsonl").write_text(
-        ledger.read_text().replace('"outcome": "timeout"', '"outcome": "refused"', 1)
-    )
+def test_a_ledger_in_which_something_was_changed_is_refused(short: Path, tmp_path: Path) -> None:
+    (tmp_path / "ledger.jsonl").write_text(short.read_text().replace('"outcome": "timeout"', '"outcome": "refused"', 1))
     with pytest.raises(PreflightError, match="damaged"):
         read_past(tmp_path)
     assert main(["judge", str(tmp_path)]) == ExitCode.USAGE
@@ -300,9 +308,9 @@ SPOILS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
 def test_what_is_no_whole_ledger_is_refused(
-    ledger: Path, tmp_path: Path, spoil: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+    short: Path, tmp_path: Path, spoil: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "ledger.jsonl").write_text(spoil(ledger.read_text()))
+    (tmp_path / "ledger.jsonl").write_text(spoil(short.read_text()))
     assert main(["judge", str(tmp_path)]) == ExitCode.USAGE
     assert capsys.readouterr().out == ""
 
@@ -312,7 +320,7 @@ def test_where_there_is_no_ledger_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", ["all", "no verdicts", "no evidence"])
-def test_a_killed_run_is_judged_and_stays_incomplete(ledger: Path, tmp_path: Path, kept: str) -> None:
+def test_a_killed_run_is_judged_and_stays_incomplete(ledger: Path, past: Past, tmp_path: Path, kept: str) -> None:
     lines = ledger.read_text().splitlines(keepends=True)[:-1]
     until = {"all": "never", "no verdicts": "verdict", "no evidence": "observation"}[kept]
     end = next((at for at, line in enumerate(lines) if json.loads(line)["record"] == until), len(lines))
@@ -323,7 +331,7 @@ def test_a_killed_run_is_judged_and_stays_incomplete(ledger: Path, tmp_path: Pat
     assert Change.NEW not in again.changes.values()
     if kept != "no evidence":
         assert (Change.FIRST in again.changes.values()) is (kept == "no verdicts")
-        assert again.verdicts == read_past(ledger).run.verdicts
+        assert again.verdicts == past.run.verdicts
     copy = read_run(write_rejudged(again, tmp_path / "out"))
     assert copy.conclusion.result == "incomplete"
     assert not copy.trouble
@@ -346,7 +354,7 @@ def test_evidence_that_cannot_be_read_is_reported_and_decides_nothing(ledger: Pa
 
 def test_what_went_wrong_with_the_run_itself_stays_wrong(tmp_path: Path) -> None:
     run = begun(tmp_path, [CORE_CELL])
-    tell_all(run)
+    tell_all(run, without=set(NAMES) - {PATHS})
     run.keep(decide(CORE_CELL, seen()))
     run.trouble = HarnessError("The namespace is still there.")
     run.end()
@@ -401,21 +409,21 @@ def test_what_was_seen_is_copied_and_can_be_judged_again(past: Past, tmp_path: P
     assert set(twice.changes.values()) == {Change.SAME}
 
 
-def test_a_ledger_is_never_written_over(past: Past, tmp_path: Path) -> None:
-    rewritten(past, CHECKS, tmp_path)
+def test_a_ledger_is_never_written_over(short: Path, tmp_path: Path) -> None:
+    rewritten(read_past(short), PATH_CHECKS, tmp_path)
     with pytest.raises(PreflightError, match="already"):
-        rewritten(past, CHECKS, tmp_path)
+        rewritten(read_past(short), PATH_CHECKS, tmp_path)
 
 
-def test_the_command(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(short: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     identity = next(check.id for check in all_checks() if check.id == CORE_CELL.id)
-    assert main(["judge", str(ledger.parent), identity, "--out", str(tmp_path / "new")]) == ExitCode.CONFORMANT
+    assert main(["judge", str(short.parent), identity, "--out", str(tmp_path / "new")]) == ExitCode.CONFORMANT
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("run ")
     assert "1 check: 1 same" in lines
     assert lines[-1] == f"ledger: {tmp_path / 'new' / 'ledger.jsonl'}"
     assert list(read_run(tmp_path / "new").verdicts) == [identity]
-    assert main(["judge", str(ledger), "no such check"]) == ExitCode.USAGE
+    assert main(["judge", str(short), "no such check"]) == ExitCode.USAGE
 
 
 def test_features_of_then_stand_whatever_the_checks_of_today_think(past: Past) -> None:

@@ -32,11 +32,8 @@ def test_evidence_of_an_unknown_scenario_is_an_error() -> None:
         recorded_as("weather")
 
 
-@pytest.mark.parametrize(
-    "modules",
-    ["esipp.app.judge", "esipp.app.report", "esipp.ledger.rejudging", "esipp.report.formats", "esipp.judging.scenario"],
-)
-def test_judging_and_reporting_load_no_kubernetes_client(modules: str) -> None:
+def test_judging_and_reporting_load_no_kubernetes_client() -> None:
+    modules = "esipp.app.judge, esipp.app.report, esipp.ledger.rejudging, esipp.report.formats"
     load = f"import sys, {modules}; from esipp.judging.scenario import scenarios; scenarios()"
     show = "print(*sorted(each for each in sys.modules if each.startswith(('kubernetes', 'esipp.cluster'))))"
     done = subprocess.run([sys.executable, "-c", f"{load}; {show}"], capture_output=True, text=True, check=True)
@@ -76,6 +73,20 @@ run.end()
 """
 
 
+NEXT = "--- next command\n"
+
+COMMANDS = f"""
+import sys
+from esipp.app.cli import main
+
+*before, last = COMMANDS
+for command in before:
+    assert main(command) == 0
+    print({NEXT!r}, end="", flush=True)
+sys.exit(main(last))
+"""
+
+
 def test_a_new_scenario_is_one_folder_and_its_checks(tmp_path: Path) -> None:
     """The page's example in a copy of the checkout: run, judged, reported, judged again. No other file changes."""
     for name in ("esipp", "suites", "fixtures"):
@@ -94,8 +105,11 @@ def test_a_new_scenario_is_one_folder_and_its_checks(tmp_path: Path) -> None:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
-    out = tmp_path / "run"
-    python("-c", TRIED.replace("OUT", repr(str(out))))
-    assert "10 requests for /version" in python("-m", "esipp", "explain", "version.same")
-    assert "1 same" in python("-m", "esipp", "judge", str(out), code=ExitCode.NOT_CONFORMANT)
-    assert "v1.35.2, v1.36.0" in python("-m", "esipp", "report", str(out), "--format", "markdown")
+    out = str(tmp_path / "run")
+    python("-c", TRIED.replace("OUT", repr(out)))
+    commands = ["explain", "version.same"], ["report", out, "--format", "markdown"], ["judge", out]
+    said = python("-c", COMMANDS.replace("COMMANDS", repr(commands)), code=ExitCode.NOT_CONFORMANT)
+    explained, reported, judged = said.split(NEXT)
+    assert "10 requests for /version" in explained
+    assert "v1.35.2, v1.36.0" in reported
+    assert "1 same" in judged

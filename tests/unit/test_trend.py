@@ -37,7 +37,7 @@ def runs(folders: list[Path]) -> list[RecordedRun]:
 @pytest.fixture
 def read(folders: list[Path], runs: list[RecordedRun], monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands get the runs as they were read before: reading takes longer than all that they do with them."""
-    monkeypatch.setattr("esipp.app.compare.read_run", dict(zip(folders, runs, strict=True)).__getitem__)
+    monkeypatch.setattr("esipp.ledger.reading.read_run", dict(zip(folders, runs, strict=True)).__getitem__)
 
 
 def test_runs_are_ordered_by_time(runs: list[RecordedRun]) -> None:

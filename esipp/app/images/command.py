@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from esipp.app.exit_codes import OF_IMAGES
-from esipp.app.images.registry import push
 from esipp.app.requests import KUBECONFIG_HELP
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.cluster.client import Cluster
 from esipp.probing.node_containers import node_containers
 from esipp.testbed.echo_image import build, docker, load_into, save
 from esipp.testbed.images import Image, at_registry, check_registry, images, this_version
@@ -87,6 +85,8 @@ def _build(_options: argparse.Namespace) -> int:
 
 
 def _push(options: argparse.Namespace) -> int:
+    from esipp.app.images.registry import push
+
     here, there = this_version(), at_registry(this_version(), check_registry(options.registry))
     with tempfile.TemporaryDirectory(prefix="esipp-image-") as place:
         archive = Path(options.bundle) if options.bundle else Path(place) / "image.tar"
@@ -110,6 +110,8 @@ def _bundle(options: argparse.Namespace) -> int:
 
 
 def _load(options: argparse.Namespace) -> int:
+    from esipp.cluster.client import Cluster
+
     archive = Path(options.file)
     if not archive.is_file():
         raise PreflightError(f"There is no file {archive}.", "'esipp images bundle FILE' writes one.")

@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 
 from esipp.base.errors import PreflightError, if_not_writable
-from esipp.cluster.client import current_context
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts the service account: ``token``, ``ca.crt``, ``namespace``."""
@@ -104,6 +103,8 @@ def named(context: str | None, file: str | None, in_cluster: bool, *, yes: bool 
             "No cluster is named, and this is a pod.",
             "use --in-cluster for the cluster that the pod runs in; there is no default cluster.",
         )
+    from esipp.cluster.client import current_context
+
     current = current_context(file)
     if current and (yes or _confirmed(current)):
         return current, file

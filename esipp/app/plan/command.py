@@ -4,13 +4,10 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from esipp.app.exit_codes import OF_LOAD_BALANCERS
 from esipp.app.options import add_bound, add_depth, add_parallel, check_numbers, depth_of
-from esipp.app.plan.assumed_cluster import Asked
-from esipp.app.plan.document import as_json, document
-from esipp.app.plan.plan import ProfileCost, plan
 from esipp.app.selection import PROFILES, STANDARD, add_checks, add_narrowing, chosen, narrowed
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.check import Check
@@ -18,6 +15,10 @@ from esipp.checks.model import Family
 from esipp.ledger.run import DEFAULT_NODES
 from esipp.loadbalancers.profiles.loading import provider
 from esipp.report.rendering import FORMATS, render
+
+if TYPE_CHECKING:
+    from esipp.app.plan.assumed_cluster import Asked
+    from esipp.app.plan.plan import ProfileCost
 
 SAME = "same as for 'esipp run'"
 
@@ -67,6 +68,10 @@ def add_plan(commands: Any) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    from esipp.app.plan.assumed_cluster import Asked
+    from esipp.app.plan.document import as_json, document
+    from esipp.app.plan.plan import plan
+
     named = chosen(options, STANDARD)
     checks = narrowed(named, options)
     if not checks:
@@ -95,8 +100,10 @@ def _plan(options: argparse.Namespace) -> int:
     return int(ExitCode.CONFORMANT)
 
 
-def _profiles(asked: Asked, named: Sequence[Check]) -> Iterator[ProfileCost]:
+def _profiles(asked: "Asked", named: Sequence[Check]) -> "Iterator[ProfileCost]":
     """What the same selection costs with each profile."""
+    from esipp.app.plan.plan import ProfileCost, plan
+
     for profile in PROFILES.values():
         checks = [check for check in named if profile.admits(check)]
         if checks:

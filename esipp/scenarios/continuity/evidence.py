@@ -229,9 +229,28 @@ class ContinuityEvidence:
         windows = sorted(self.windows, key=lambda each: each.began)
         return windows, [each.began for each in windows]
 
-    def in_phase(self, phase: Phase, samples: Iterable[Sample]) -> list[Sample]:
-        """The probes of a phase, in their order."""
-        return [sample for sample in samples if self.phase_of(sample.started, sample.ended) is phase]
+    def by_phase(self, samples: Iterable[Sample]) -> dict[Phase | None, list[Sample]]:
+        """The probes of each phase, in their order."""
+        found: dict[Phase | None, list[Sample]] = {}
+        for sample in samples:
+            found.setdefault(self.phase_of(sample.started, sample.ended), []).append(sample)
+        return found
+
+    @cached_property
+    def _either(self) -> tuple[list[Window], float, float]:
+        """The windows in which either policy's source is right for a time, when that begins and when it ends."""
+        found = [window for window in self.windows if window.either]
+        begins = [since for window in found for since, _ in window.either]
+        ends = [until for window in found for _, until in window.either]
+        ends += [window.returned for window in found if window.returned is not None]
+        return found, min(begins, default=inf), max(ends, default=-inf)
+
+    def is_either(self, sample: Sample, lag: float = 0.0) -> bool:
+        """Whether the source of either policy is right in an answer (``Window.is_either``)."""
+        windows, first, last = self._either
+        if sample.ended < first or sample.started > last + lag:
+            return False
+        return any(window.is_either(sample, lag) for window in windows)
 
     def breaks(self, asked: Asked) -> list[tuple[Phase | None, Break]]:
         """The broken connections of a way and their phases; a failed attempt to reconnect is no break."""

@@ -100,7 +100,8 @@ class Judge:
     """Decides every check; shared results are computed once."""
 
     seen: ContinuityEvidence
-    _by_phase: dict[Asked, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
+    _by_phase: dict[int, dict[Phase | None, list[Sample]]] = field(default_factory=dict)
+    _made: dict[tuple[Phase, Way, Family], list[Sample]] = field(default_factory=dict)
     _exchanged: dict[Asked, dict[Phase | None, list[Sourced]]] = field(default_factory=dict)
     _broken: dict[Asked, list[tuple[Phase | None, Break]]] = field(default_factory=dict)
 
@@ -138,17 +139,19 @@ class Judge:
 
     def of_phase(self, phase: Phase, way: Way, family: Family) -> list[Sample]:
         """The new connections of a way in a phase, without those that our prober could not make."""
-        return [sample for sample in self._split(way, family).get(phase, ()) if sample.outcome != OURS]
+        asked = phase, way, family
+        if asked not in self._made:
+            found = self.in_phase(phase, self.seen.streams.get((way, family)))
+            self._made[asked] = [sample for sample in found if sample.outcome != OURS]
+        return self._made[asked]
 
-    def _split(self, way: Way, family: Family) -> dict[Phase | None, list[Sample]]:
-        """The new connections of a way by phase; computed once."""
-        known = self._by_phase.get((way, family))
-        if known is None:
-            known = self._by_phase[way, family] = {}
-            stream = self.seen.streams.get((way, family))
-            for sample in stream.samples if stream else ():
-                known.setdefault(self.seen.phase_of(sample.started, sample.ended), []).append(sample)
-        return known
+    def in_phase(self, phase: Phase, stream: Stream | None) -> list[Sample]:
+        """The probes of one of the evidence's streams in a phase, in their order; each stream is divided once."""
+        if stream is None:
+            return []
+        if id(stream) not in self._by_phase:
+            self._by_phase[id(stream)] = self.seen.by_phase(stream.samples)
+        return self._by_phase[id(stream)].get(phase, [])
 
     def tally(self, phase: Phase, way: Way, family: Family) -> Tally:
         """The numbers of a way in a phase."""
@@ -208,7 +211,7 @@ class Judge:
 
     def _trouble(self, check: ContinuityCheck) -> str:
         """An error of our own that leaves a check unjudged."""
-        made = self._split(check.subject.way, check.subject.family).get(check.subject.phase, ())
+        made = self.in_phase(check.subject.phase, self.seen.streams.get((check.subject.way, check.subject.family)))
         if why := prober_failed(made):
             return why
         # the quiet phase is interrupted by other phases, so its pauses say nothing
@@ -487,7 +490,7 @@ class Judge:
         if not found.wrong:
             return Decision(Status.PASS, check.expected, found.words, tally={"right": found.total})
         control = self.seen.control.get(check.subject.family)
-        heard = [s for s in self.seen.in_phase(check.subject.phase, control.samples) if s.answered] if control else []
+        heard = [s for s in self.in_phase(check.subject.phase, control) if s.answered]
         if check.subject.way.local and any(parse_address(s.source) not in self.seen.own for s in heard):
             return undecided(check, "the node's control listener does not see the client's address either", found.words)
         assert found.first is not None
@@ -523,8 +526,7 @@ class Judge:
         if not way.local:
             return seen.of_nodes
         own = seen.of_balancer if way.by in PROXIES else seen.own
-        either = any(window.is_either(sample, lag) for window in seen.windows)
-        return own | seen.of_nodes if either else own
+        return own | seen.of_nodes if seen.is_either(sample, lag) else own
 
     def _place(self, check: ContinuityCheck) -> Decision:
         wrong = [
@@ -542,7 +544,7 @@ class Judge:
 
     def wrong_place(self, way: Way, sample: Sample, overdue: float = 0.0) -> str:
         """Why an answer comes from a wrong backend, or from one whose time is over for longer; else empty."""
-        local = way.local and not any(window.is_either(sample) for window in self.seen.windows)
+        local = way.local and not self.seen.is_either(sample)
         node = self.seen.places.endpoint if local and way.by == NODEPORT else ""
         return misplaced(sample, self.spans, local=local, node=node, overdue=overdue)
 

@@ -178,10 +178,11 @@ def _overview(seen: Evidence) -> list[Block]:
 def _tables(run: RecordedRun, seen: Evidence) -> list[Block]:
     verdicts = judged(run)
     control = {
-        (phase, family.value): seen.seen.in_phase(Phase(phase), seen.seen.control[family].samples)
-        for phase in seen.phases
+        (phase, family.value): probes.get(Phase(phase), [])
         for family in seen.families
         if family in seen.seen.control
+        for probes in [seen.seen.by_phase(seen.seen.control[family].samples)]
+        for phase in seen.phases
     }
     rows: list[list[str | int | float | None]] = []
     for phase in seen.phases:

@@ -38,6 +38,7 @@ from esipp.judging.timeline import (
     UNREADY,
     UNREADY_BESIDE,
     Sample,
+    Stream,
     is_late,
     longest_gap,
     prober_failed,
@@ -92,6 +93,9 @@ class Judging(Protocol):
     """What it takes from the judge of all others."""
 
     seen: ContinuityEvidence
+
+    def in_phase(self, phase: Phase, stream: Stream | None) -> list[Sample]:
+        """The probes of a stream in a phase, in their order."""
 
     def vantage(self, family: Family) -> Vantage:
         """The controls of the client without a Service."""
@@ -159,7 +163,7 @@ class StreamJudge:
         stream = seen.sent.get((subject.way, subject.family, self.kind.name))
         if stream is None:
             return []
-        return stream.samples if self.kind.count else seen.in_phase(subject.phase, stream.samples)
+        return stream.samples if self.kind.count else self.judge.in_phase(subject.phase, stream)
 
     @cached_property
     def samples(self) -> list[Sample]:
@@ -199,7 +203,8 @@ class StreamJudge:
         if longest:
             said += f", silent for at most {max(each.until - each.since for each in self.silences):.1f} s"
             said += f" ({longest.words})"
-        large = sum(TOO_LARGE in name.get((self._name, sample.seq), "") for sample in self.samples)
+        own = self._name
+        large = sum(TOO_LARGE in name.get((own, sample.seq), "") for sample in self.samples)
         said += f"; {large} too large for a link, as the network said" if large else ""
         pods = len({sample.pod for sample in self.samples if sample.pod})
         return f"{said}; answered by {pods} pods" if pods > 1 else said

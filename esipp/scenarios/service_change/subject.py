@@ -171,14 +171,14 @@ class Pods(StrEnum):
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the pods."""
-        several = {
+        numbers = {
             Pods.NONE: (),
-            Pods.FIRST: ("changes-1",),
-            Pods.SECOND: ("changes-2",),
-            Pods.ALL: tuple(f"changes-{number}" for number in range(1, 6)),
-            Pods.FIFTY: tuple(f"changes-{number}" for number in range(1, 51)),
+            Pods.FIRST: (1,),
+            Pods.SECOND: (2,),
+            Pods.ALL: range(1, 6),
+            Pods.FIFTY: range(1, 51),
         }
-        return several.get(self, (f"changes-{self.value}",))
+        return tuple(f"changes-{each}" for each in numbers.get(self, (self.value,)))
 
 
 class Do(StrEnum):
