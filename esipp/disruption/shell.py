@@ -386,7 +386,10 @@ def _readdress(pairs: Sequence[tuple[str, str]], addresses: Sequence[Json]) -> s
     moved = "\n".join(f"move {old} {new}" for old, new in pairs)
     ips = ",".join(new for _, new in pairs)
     status = json.dumps({"status": {"addresses": list(addresses)}})
-    patched = f"{_KUBECTL} patch node $(hostname) --subresource=status --type=merge --patch {shlex.quote(status)}"
+    # a kubelet's account may write its node's status, and not read it as a subresource, as 'kubectl patch' does
+    path = "/api/v1/nodes/$(hostname)"
+    patched = f"kubectl patch --local -f - --type=merge --patch {shlex.quote(status)} -o json"
+    named = f"{_KUBECTL} get --raw {path} | {patched} | {_KUBECTL} replace --raw {path}/status -f -"
     return f"""set -e
 device=$({_DEVICES} | head -n 1)
 promotes=/proc/sys/net/ipv4/conf/$device/promote_secondaries
@@ -412,7 +415,7 @@ move() {{
 {moved}
 [ ! -e {FLAGS} ] || sed -i 's/--node-ip=[^ "]*/--node-ip={ips}/' {FLAGS}
 systemctl restart kubelet
-for try in $(seq {_TRIES}); do {patched} && exit 0; sleep 1; done
+for try in $(seq {_TRIES}); do {named} && exit 0; sleep 1; done
 exit 1
 """
 
