@@ -406,7 +406,7 @@ move() {{
   esac
   shown | grep -qF " $2/" || case $2 in
     *:*) ip address add $2/$length dev $device nodad ;;
-    *) ip address add $2/$length dev $device ;;
+    *) ip address add $2/$length brd + dev $device ;;
   esac
   for each in $others; do ip address delete $each dev $device; done
   ip address delete $1/$length dev $device

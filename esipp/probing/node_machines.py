@@ -31,7 +31,7 @@ Description=The further addresses of this node, as before it was switched off
 Before=kubelet.service containerd.service
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'ip -force -batch {_ADDRESSES} 2>/dev/null; {_GONE}'
+ExecStart=/bin/sh -c 'ip -force -batch {_ADDRESSES} 2>/dev/null; {_GONE}; systemctl --no-block daemon-reload'
 END
 mkdir -p {_WANTED.rpartition("/")[0]}
 ln -sf {_UNIT} {_WANTED}
