@@ -402,7 +402,7 @@ move() {{
   [ -n "$length" ] || return 0
   case $1 in
     *:*) others= ;;
-    *) others=$(shown | awk -v one=$1 -v two=$2 '$3 == "inet" {{split($4, a, "/"); if (a[1] != one && a[1] != two) print $4}}') ;;
+    *) others=$(shown | sed -n 's|.* inet \\([^ ]*\\) .*|\\1|p' | grep -vxF -e $1/$length -e $2/$length) || true ;;
   esac
   shown | grep -qF " $2/" || case $2 in
     *:*) ip address add $2/$length dev $device nodad ;;

@@ -19,9 +19,9 @@ Asked = tuple[At, str, Family]
 class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
-    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick``, ``within`` and ``away`` are as in ``Change``. ``refused`` is what the
-    API server said if it did not create the Service although its ports and ClusterIPs were free. ``agent`` is the pod
-    behind the control listener of another node, ``other`` are the pods of the event's other Service.
+    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick``, ``within`` and ``away`` are as in ``Change``. ``refused`` is
+    what the API server said if it did not create the Service although its ports and ClusterIPs were free. ``agent`` is
+    the pod behind the control listener of another node, ``other`` are the pods of the event's other Service.
     """
 
     words: str
