@@ -19,7 +19,7 @@ _ADDRESSES, _UNIT = "/etc/esipp-addresses", "/etc/systemd/system/esipp-addresses
 _WANTED = "/etc/systemd/system/multi-user.target.wants/esipp-addresses.service"
 _GONE = f"rm -f {_WANTED} {_UNIT} {_ADDRESSES}"
 
-_KEEP = f"""set -e
+KEEP = f"""set -e
 ip -o address show scope global | awk '
   $2 !~ /^(veth|lxc|cilium)/ {{
     more = / deprecated / ? " nodad valid_lft forever preferred_lft 0" : ($3 == "inet6" ? " nodad" : "")
@@ -69,7 +69,7 @@ def keep_addresses(way: Sequence[str]) -> None:
     Raises:
         HarnessError: it cannot.
     """
-    done = run(way, _KEEP)
+    done = run(way, KEEP)
     if done.returncode != 0:
         raise HarnessError(
             f"Cannot keep the addresses of a node: {done.stderr.strip()[:300]}", "check that this is a node of kind."

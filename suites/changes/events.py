@@ -1186,6 +1186,12 @@ from there no Service is reached, whatever rules come. ``freed`` sees ``tcp-port
 there none come.
 """
 
+MARKED_WITHOUT_ADDRESS = (
+    "a datagram that comes while the node has not the address marks its flow in connection tracking, and each later "
+    "one keeps that mark alive: nothing says who has to forget it"
+)
+"""Seen once the endpoint had been replaced meanwhile: no answer for 34 s at the node's own address (2026-11-29)."""
+
 
 def why_not(event: Event, at: At, stream: StreamKind) -> str:
     """Return why a stream is not sent to an entry during an event; empty if it is."""
@@ -1202,6 +1208,8 @@ def why_not(event: Event, at: At, stream: StreamKind) -> str:
         return "the node itself listens at some of these ports"
     if at.is_new and stream.reuse is not Reuse.NEW:
         return "no flow is older than the address"
+    if at is At.OTHER_NODE and stream is UDP_SOCKET and NODE_READDRESSED in event.disruptions:
+        return MARKED_WITHOUT_ADDRESS
     if at is At.OUT and stream not in (UDP_NEW, UDP_SOCKET):
         return "nodes treat the answers to other streams alike"
     if stream in HEALTH_CHECKS and PROXY_SLOW in event.disruptions:
