@@ -101,10 +101,7 @@ OF_ENTRIES = {
         "a node or a load balancer does not serve a port that a Service gets later, or goes on dropping flows that "
         "dialled it before",
     ),
-    **dict.fromkeys(
-        (At.NEW_ADDRESS, At.NEW_ADDRESS_ELSEWHERE),
-        "a node serves nodePorts only at addresses that it had when its service proxy started",
-    ),
+    At.NEW_ADDRESS: "a node serves nodePorts only at addresses that it had when its service proxy started",
 }
 
 BACK = {

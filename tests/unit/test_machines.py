@@ -14,7 +14,7 @@ from esipp.cluster.client import Cluster
 from esipp.disruption import cleanup, machines, marks
 from esipp.disruption.machines import NodeRestarted
 from esipp.disruption.marks import Mark, RefusedError
-from esipp.probing import node_machines
+from esipp.probing import node_machines, outside
 from esipp.probing.node_machines import State
 from tests.unit.fake_nodes import FakeNodes
 
@@ -128,7 +128,7 @@ def test_a_clean_up_starts_a_node_that_a_killed_run_left(
     fake: FakeNodes, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "node_containers", lambda _: {})
-    monkeypatch.setattr(cleanup.outside, "left_behind", lambda _: {})
+    monkeypatch.setattr(outside, "left_behind", lambda _: {})
     said: list[str] = []
     with fake.served(tmp_path) as cluster:
         restart(cluster).do()

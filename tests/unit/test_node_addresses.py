@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from esipp.checks.disruption import Disruption
 from esipp.disruption import shell
 from esipp.probing import node_machines
 from tests.tools import needs_root, needs_tool
@@ -66,7 +67,7 @@ def test_a_node_gets_other_addresses_and_its_own_back_and_keeps_all_others(tmp_p
     before = [{"type": "InternalIP", "address": "192.0.2.4"}]
     after = [{"type": "InternalIP", "address": "192.0.2.36"}]
     note = shell.note_readdressing(pairs, before, after)
-    readdressed = shell.SERVICES[shell.Disruption.NODE_READDRESSED]
+    readdressed = shell.SERVICES[Disruption.NODE_READDRESSED]
     shown = in_a_namespace(
         tmp_path,
         f"""state; echo ==
