@@ -1,6 +1,5 @@
 """Open shells on node containers, for commands without start-up delay."""
 
-import functools
 import subprocess
 import threading
 
@@ -20,6 +19,11 @@ class Shell:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone, as with its container."""
+        return self._process.poll() is not None
 
     def run(self, script: str) -> None:
         """Run a script, and wait for its end.
@@ -42,7 +46,13 @@ class Shell:
         assert said.endswith(f"\n{END} 0\n"), f"{script}: {said}"
 
 
-@functools.cache
+_SHELLS = dict[str, Shell]()
+_BY_ONE = threading.Lock()
+
+
 def shell(container: str) -> Shell:
-    """The one shell of this process in a container."""
-    return Shell(container)
+    """The one shell of this process in a container; another one if a container was restarted."""
+    with _BY_ONE:
+        if container not in _SHELLS or _SHELLS[container].ended:
+            _SHELLS[container] = Shell(container)
+        return _SHELLS[container]
