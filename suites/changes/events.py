@@ -75,6 +75,10 @@ SLOWLY = FIELD_LIMIT + MIN_SYNC_SECONDS
 PROXY_STOPPED, PROXY_SLOW = Disruption.PROXY_STOPPED, Disruption.PROXY_SLOW
 NETWORK_STOPPED = Disruption.NETWORK_STOPPED
 NODE_RESTARTED, NODE_READDRESSED = Disruption.NODE_RESTARTED, Disruption.NODE_READDRESSED
+DEAD_WATCH = 45.0
+"""Seconds in which client-go notices that a connection is dead: 30 s without a word, and 15 s for the answer to a ping
+(``HTTP2_READ_IDLE_TIMEOUT_SECONDS``, ``HTTP2_PING_TIMEOUT_SECONDS``). A node whose address comes and goes has such
+connections: its kube-proxy followed 34 s after the return of its address (kind-iptables, 2026-11-29)."""
 AT_OTHER_NODE = frozenset({At.OTHER_NODE})
 TO_OTHER_NODE = frozenset({At.BARE_NODE, At.CLUSTER_IP, At.OTHER_NODE})
 """What leads to a pod on the other node."""
@@ -1073,13 +1077,13 @@ EVENTS = (
         "endpoint is replaced",
         (
             Change(Do.CREATE, Pods.FIRST),
-            Change(  # the watches of the node's own agents are dead: client-go notices that after up to 45 s
+            Change(
                 Do.SELECT, Pods.SECOND, disruption=NODE_READDRESSED, node=Role.OTHER_NODE, stuck=AT_OTHER_NODE,
                 away=AT_OTHER_NODE, lasts=CONTROLLERS,
             ),
-            Change(Do.STAY, Pods.SECOND),
+            Change(Do.STAY, Pods.SECOND, within=FIELD_LIMIT + DEAD_WATCH),
         ),
-        seconds=36,
+        seconds=70,
         references=(API_NODE_ADDRESSES,),
         dialled=(*USUAL, At.OTHER_NODE),
     ),
