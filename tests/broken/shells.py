@@ -1,5 +1,6 @@
 """Open shells on node containers, for commands without start-up delay."""
 
+import contextlib
 import subprocess
 import threading
 
@@ -24,6 +25,13 @@ class Shell:
     def ended(self) -> bool:
         """Whether it is gone, as with its container."""
         return self._process.poll() is not None
+
+    def close(self) -> None:
+        """Forget one that has ended; what it was not told any more is lost."""
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
 
     def run(self, script: str) -> None:
         """Run a script, and wait for its end.
@@ -53,6 +61,8 @@ _BY_ONE = threading.Lock()
 def shell(container: str) -> Shell:
     """The one shell of this process in a container; another one if a container was restarted."""
     with _BY_ONE:
-        if container not in _SHELLS or _SHELLS[container].ended:
+        if container in _SHELLS and _SHELLS[container].ended:
+            _SHELLS.pop(container).close()
+        if container not in _SHELLS:
             _SHELLS[container] = Shell(container)
         return _SHELLS[container]
