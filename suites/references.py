@@ -160,6 +160,10 @@ API_SLICE_NODE = Reference(
     "API reference, EndpointSlice endpoints.nodeName",
     f"{KUBERNETES_DOCS}/reference/kubernetes-api/service-resources/endpoint-slice-v1/#:~:text=endpoints.nodeName",
 )
+API_NODE_ADDRESSES = Reference(
+    "API reference, Node status.addresses",
+    f"{KUBERNETES_DOCS}/reference/kubernetes-api/cluster-resources/node-v1/#:~:text=addresses%20can%20change",
+)
 
 # ------------------------------------------------------------------------------------------------------- enhancements
 KEP_1864 = kep(1864, "optional node ports for load balancers", "sig-network/1864-disable-lb-node-ports")

@@ -65,6 +65,12 @@ class Disruption(StrEnum):
     """A node is gone for the cluster and for the network: its kubelet is stopped, its network carries nothing, and its
     Node object is deleted. Then it joins, as another Node object with what it had before, and its kubelet starts. Its
     pods run on all the while; after 40 s the control plane would begin to delete them."""
+    NODE_RESTARTED = "node-restarted"
+    """All processes of a node end at once, as where a machine loses its power; then it boots. The kernel's state of its
+    network is gone. Its kubelet starts its pods again: those with a network of their own get other addresses."""
+    NODE_READDRESSED = "node-readdressed"
+    """A node loses the addresses that its Node object names, and has others of the same network. Its kubelet is
+    restarted with these, and its Node object names them. Its pods run on. Then it is all as before."""
     NODE_JOINED = "node-joined"
     """Another node joins the cluster: a container made as that of a node of kind is, by kubeadm. In the end its Node
     object is deleted, and the container is removed."""
@@ -110,6 +116,8 @@ FEATURES = {
     Disruption.CONTROLLER_STOPPED: ("load-balancer.controller",),
     Disruption.NODE_DELETED: ("nodes.shell", "rights.node-deletion"),
     Disruption.NODE_LEFT: ("nodes.shell", "rights.node-deletion"),
+    Disruption.NODE_RESTARTED: ("nodes.shell",),
+    Disruption.NODE_READDRESSED: ("nodes.shell",),
     Disruption.NODE_JOINED: ("nodes.shell", "control-plane.reachable", "rights.node-deletion"),
     Disruption.API_SLOW: ("control-plane.reachable",),
     Disruption.PROXY_MODE: ("kube-proxy.pods", "kube-proxy.other-mode", "rights.kube-proxy"),
@@ -155,6 +163,8 @@ LONGEST = {
     Disruption.BALANCER_CUT_OFF: 60.0,
     Disruption.NODE_DELETED: 39.0,
     Disruption.NODE_LEFT: 39.0,
+    Disruption.NODE_RESTARTED: 120.0,
+    Disruption.NODE_READDRESSED: 120.0,
     Disruption.NODE_JOINED: 290.0,
     Disruption.API_SLOW: 120.0,
     Disruption.ADDRESS_ADDED: 120.0,

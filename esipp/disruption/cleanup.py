@@ -10,6 +10,7 @@ from esipp.checks.disruption import ALL_NODES, Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import is_alive, remove_namespace
 from esipp.disruption import daemon_sets, marks, shell
+from esipp.disruption.marks import Mark
 from esipp.disruption.rollback import Undo
 from esipp.disruption.rollouts import wait_until_replaced
 from esipp.disruption.services import wait_for_control_plane, wait_for_node
@@ -60,6 +61,8 @@ class _Cleanup:
         self._busy: set[str] | None = None
         self._rolling: set[Disruption] = set()
         """Whose agents are being replaced."""
+        self._started: set[str] = set()
+        """The nodes that boot."""
 
     def perform(self) -> None:
         """Clean up everything, in the order in which it is possible."""
@@ -88,7 +91,7 @@ class _Cleanup:
         woken = began | late
         if any(what is Disruption.API_SERVER for _, what in woken):
             wait_for_control_plane(self.cluster)
-        for node in sorted(node for node, what in woken if what in WITHOUT_KUBELET):
+        for node in sorted({*self._started, *(node for node, what in woken if what in WITHOUT_KUBELET)}):
             wait_for_node(self.cluster, node)
         for what in sorted(self._rolling):
             wait_until_replaced(self.cluster, what)
@@ -134,8 +137,12 @@ class _Cleanup:
         left = [Undo(each.mark.value, each.node, each.owner) for each in marks.left_behind(self.cluster)]
         left += [Undo(each.what.value, ALL_NODES, each.owner) for each in daemon_sets.left_behind(self.cluster)]
         for undo in left:
-            if not self._is_spared(undo.owner) and self._undo(undo) and undo.of_agents:
+            if self._is_spared(undo.owner) or not self._undo(undo):
+                continue
+            if undo.of_agents:
                 self._rolling.add(Disruption(undo.what))
+            if undo.what == Mark.OFF:
+                self._started.add(undo.node)
 
     def _undo(self, undo: Undo) -> bool:
         """Undo a disruption, and return whether there was one."""

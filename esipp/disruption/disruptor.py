@@ -19,9 +19,10 @@ from esipp.checks.disruption import ALL_NODES, LONGEST, PLACED, Disruption, Proo
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.namespaces import owner
 from esipp.disruption.actions import Action, Cordon, Drain, EntriesDeleted, Exclude, Taint
-from esipp.disruption.addresses import AddressAdded
+from esipp.disruption.addresses import AddressAdded, NodeReaddressed
 from esipp.disruption.agents import STOPPED, agent_pods, api_servers
 from esipp.disruption.joining import Addresses, NodeJoined, nothing
+from esipp.disruption.machines import NodeRestarted
 from esipp.disruption.marks import RefusedError
 from esipp.disruption.restarts import Restart
 from esipp.disruption.rollback import UNDONE, undo_all
@@ -225,6 +226,8 @@ class Disruptor:
                 planes = self._control_planes()
                 like = self._way(self._worker(planes))[-1]
                 return NodeJoined(cluster, self._run, by, next(iter(planes.items())), like, bound, before_joining)
+            case Disruption.NODE_RESTARTED:
+                return NodeRestarted(cluster, by, node, self._way(node), bound)
         nodes = {node: self._way(node)}
         if what in (*STOPPED, Disruption.PROXY_SICK):
             return AgentDisturbed(cluster, what, by, nodes, bound)
@@ -237,6 +240,8 @@ class Disruptor:
                 return NodeLeft(cluster, what, by, nodes, bound)
             case Disruption.ADDRESS_ADDED:
                 return AddressAdded(cluster, what, by, nodes, bound)
+            case Disruption.NODE_READDRESSED:
+                return NodeReaddressed(cluster, what, by, nodes, bound)
         return OnNodes(cluster, what, by, nodes, bound)
 
     def _place_of(self, what: Disruption) -> str:

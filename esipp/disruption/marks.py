@@ -1,7 +1,7 @@
 """Changes to Node objects, with marks by which esipp undoes only its own changes.
 
 The request that changes a node also sets an annotation with the run's owner (``host/pid``). A state that existed before
-has no such mark; esipp neither sets nor removes it.
+has no such mark; esipp neither sets nor removes it. ``OFF`` is no change to the object: the node's container is killed.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ class Mark(StrEnum):
     CORDONED = "esipp.dev/cordoned-by"
     EXCLUDED = "esipp.dev/excluded-by"
     TAINTED = "esipp.dev/tainted-by"
+    OFF = "esipp.dev/switched-off-by"
 
 
 CORDONED_BY = Mark.CORDONED.value
@@ -38,6 +39,7 @@ UNDOING = {
     Mark.CORDONED: "uncordoned node {}",
     Mark.EXCLUDED: "removed the exclusion label from node {}",
     Mark.TAINTED: "removed the autoscaler's taint from node {}",
+    Mark.OFF: "started the container of node {}",
 }
 """The messages about an undone change."""
 
@@ -57,6 +59,8 @@ def is_so(node: Json, mark: Mark) -> bool:
         return bool(node.get("spec", {}).get("unschedulable"))
     if mark is Mark.TAINTED:
         return is_tainted(node, AUTOSCALER_TAINT)
+    if mark is Mark.OFF:  # the object does not show it otherwise
+        return owner_of(node, mark) is not None
     return EXCLUDE_LABEL in (node["metadata"].get("labels") or {})
 
 
@@ -105,6 +109,15 @@ def owner_of(node: Json, mark: Mark) -> str | None:
     return None if by is None else str(by)
 
 
+def is_owned(cluster: Cluster, name: str, mark: Mark, owner: str) -> bool:
+    """Whether a node has a mark of this owner; not if the node is gone.
+
+    Raises:
+        ApiError, UnreachableError: the API server refuses or does not answer.
+    """
+    return any(each == Left(name, mark, owner) for each in left_behind(cluster))
+
+
 def left_behind(cluster: Cluster) -> list[Left]:
     """All marks on all nodes."""
     found = []
@@ -140,6 +153,8 @@ def _patch(mark: Mark, owner: str | None, node: Json) -> Json:
         others = [each for each in node.get("spec", {}).get("taints") or [] if each["key"] != AUTOSCALER_TAINT]
         own = [{"key": AUTOSCALER_TAINT, "effect": "NoSchedule"}] if owner else []
         return {**body, "spec": {"taints": [*others, *own] or None}}
+    if mark is Mark.OFF:
+        return body
     body["metadata"]["labels"] = {EXCLUDE_LABEL: "" if owner else None}
     return body
 

@@ -10,7 +10,7 @@ from esipp.checks.disruption import Disruption
 from esipp.cluster.client import Cluster
 from esipp.disruption import daemon_sets, kube_proxy, marks, shell
 from esipp.disruption.marks import Mark
-from esipp.probing import new_node
+from esipp.probing import new_node, node_machines
 
 CONTAINER = "container"
 """What is undone if a container is removed, whose name is then the node's."""
@@ -79,6 +79,10 @@ class Undo:
             return daemon_sets.undo(cluster, agents, self.owner)
         if self.what == CONTAINER:
             return new_node.remove(self.node, self.owner)
+        if self.what == Mark.OFF:
+            if not marks.is_owned(cluster, self.node, Mark.OFF, self.owner):
+                return False
+            node_machines.start(self.node)  # before its mark goes, so that an interrupted rollback can be retried
         return marks.undo(cluster, self.node, Mark(self.what), self.owner)
 
 

@@ -4,12 +4,14 @@ First the node gets a mark (a file with the run's owner) and a dead man's switch
 disruption even if all processes of esipp are dead.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from esipp.base.errors import HarnessError
+from esipp.base.json import Json
 from esipp.checks.disruption import Disruption
 from esipp.disruption.agents import AGENTS, STOPPED, Agents
 from esipp.disruption.marks import RefusedError
@@ -52,6 +54,12 @@ _TAKEN = (
 )
 """Whether the node, or another host of its network, has an address already."""
 _MISSING = 'ip -o address show | grep -vE " (tentative|dadfailed) " | grep -qF " @ " || echo missing'
+
+_READDRESSED, _FORTH, _BACK = (f'"{MARKS}/{name}"' for name in ("readdressed", "readdress", "readdress-back"))
+"""The addresses that a node loses and gets, a line each (``192.0.2.7 192.0.2.39``); and the scripts for both ways."""
+FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
+"""Where kubeadm leaves the options of a kubelet."""
+_TRIES = 10
 
 _JOINED = f'"{MARKS}/joined"'
 """On the control plane: the name of the node that joins, and the id of its bootstrap token, a line each."""
@@ -240,6 +248,16 @@ SERVICES = {
         state="the node has another address of each family",
         done="took the other addresses from node {}",
     ),
+    Disruption.NODE_READDRESSED: Service(
+        stop=f"if cut -d' ' -f2 {_READDRESSED} | xargs -I@ bash -c '{_TAKEN}' | grep .;"
+        f" then rm {_READDRESSED} {_FORTH} {_BACK}; echo 'its other address is taken' >&2; exit 1; fi; sh {_FORTH}",
+        go_on=f"{{ [ ! -s {_BACK} ] || sh {_BACK} >/dev/null; }} && rm -f {_READDRESSED} {_FORTH} {_BACK}",
+        is_stopped=f"[ -s {_READDRESSED} ] && ! while read old new; do"
+        ' ip -o address show | grep -qF " $new/" || echo lacks $new;'
+        f' ! ip -o address show | grep -F " $old/"; done <{_READDRESSED} | grep -q .',
+        state="the node has other addresses",
+        done="gave node {} its own addresses back",
+    ),
     Disruption.BALANCER_CUT_OFF: _cut_off(),
     **{what: _stopped(AGENTS[what]) for what in STOPPED},
     Disruption.PROXY_SICK: Service(
@@ -341,6 +359,65 @@ def note_addresses(addresses: Sequence[str]) -> str:
     """The script that tells a node which addresses ``ADDRESS_ADDED`` gives it."""
     lines = [f"{address}/{128 if ':' in address else 32}" for address in addresses]
     return f"printf '%s\\n' {' '.join(lines)} >{_ADDRESSES}"
+
+
+def note_readdressing(pairs: Sequence[tuple[str, str]], before: Sequence[Json], after: Sequence[Json]) -> str:
+    """The script that tells a node by which addresses ``NODE_READDRESSED`` replaces its own.
+
+    Args:
+        pairs: each of its own addresses, and the other one.
+        before, after: ``status.addresses`` of its Node object.
+    """
+    reverse = [(new, old) for old, new in pairs]
+    files = {
+        _READDRESSED: "".join(f"{old} {new}\n" for old, new in pairs),
+        _FORTH: _readdress(pairs, after),
+        _BACK: _readdress(reverse, before),
+    }
+    return "\n".join(f"printf %s {shlex.quote(text)} >{name}" for name, text in files.items())
+
+
+def _readdress(pairs: Sequence[tuple[str, str]], addresses: Sequence[Json]) -> str:
+    """The script by which a node replaces its own addresses; it may be run again.
+
+    The new one is the first of its interface, from which the node speaks: further ones are taken away for a moment.
+    Without a cloud provider, the kubelet names its addresses itself; the node does so in any case.
+    """
+    moved = "\n".join(f"move {old} {new}" for old, new in pairs)
+    ips = ",".join(new for _, new in pairs)
+    status = json.dumps({"status": {"addresses": list(addresses)}})
+    # a kubelet's account may write its node's status, and not read it as a subresource, as 'kubectl patch' does
+    path = "/api/v1/nodes/$(hostname)"
+    patched = f"kubectl patch --local -f - --type=merge --patch {shlex.quote(status)} -o json"
+    named = f"{_KUBECTL} get --raw {path} | {patched} | {_KUBECTL} replace --raw {path}/status -f -"
+    return f"""set -e
+device=$({_DEVICES} | head -n 1)
+promotes=/proc/sys/net/ipv4/conf/$device/promote_secondaries
+before=$(cat $promotes)
+trap 'echo $before >$promotes' EXIT
+echo 1 >$promotes
+shown() {{ ip -o address show dev $device scope global; }}
+move() {{
+  length=$(shown | sed -n "s|.* $1/\\([0-9]*\\) .*|\\1|p")
+  [ -n "$length" ] || return 0
+  case $1 in
+    *:*) others= ;;
+    *) others=$(shown | sed -n 's|.* inet \\([^ ]*\\) .*|\\1|p' | grep -vxF -e $1/$length -e $2/$length) || true ;;
+  esac
+  shown | grep -qF " $2/" || case $2 in
+    *:*) ip address add $2/$length dev $device nodad ;;
+    *) ip address add $2/$length brd + dev $device ;;
+  esac
+  for each in $others; do ip address delete $each dev $device; done
+  ip address delete $1/$length dev $device
+  for each in $others; do ip address add $each dev $device; done
+}}
+{moved}
+[ ! -e {FLAGS} ] || sed -i 's/--node-ip=[^ "]*/--node-ip={ips}/' {FLAGS}
+systemctl restart kubelet
+for try in $(seq {_TRIES}); do {named} && exit 0; sleep 1; done
+exit 1
+"""
 
 
 def note_balancer(addresses: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """The clients: a prober at every place that the selected checks dial from, and the topology of their addresses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -90,6 +90,18 @@ class Clients:
                 self.probers[client.name] = self.agents[self._node_of(client)]
             elif client.vantage is Vantage.POD and self.probers[client.name].ended:
                 self.probers[client.name] = self._in_pod(client.name)
+
+    def start_again(self, nodes: Collection[str]) -> None:
+        """Start another prober in each pod on these nodes: the way to the last one may be dead without a word."""
+        for node in self.agents.keys() & set(nodes):
+            self.agents[node] = self._agent(node)
+        for client in self._clients:
+            if client.vantage is Vantage.OUTSIDE:
+                continue
+            node = self._node_of(client) if client.role else self.testbed.pods[client.name].node
+            if node in nodes:
+                of_agent = client.vantage is Vantage.NODE
+                self.probers[client.name] = self.agents[node] if of_agent else self._in_pod(client.name)
 
     def on_agent(self, node: str, command: Sequence[str] = ()) -> list[str]:
         """The command line that runs a command in the agent of a node."""

@@ -231,7 +231,7 @@ class Testbed:
                     each.result()
                 self._wait_for_pods({*(pod["metadata"]["name"] for pod in wanted), *map(waited_for, self.sampled)})
                 if self.learn is not None:
-                    self._read_listeners()
+                    self._read_listeners(self.agents)
                     self.outside = self.learn(self)
                 self.admitted = self._admitted() if late else ()  # includes pods, whose addresses are known only now
                 late = [limit(each, self.admitted) for each in late]
@@ -244,7 +244,7 @@ class Testbed:
             self.network_policies = network_policies.lift(self.cluster, self.namespace, self.run)
             self._keep_identities(wanted, scenario_objects)
             if self.learn is None:
-                self._read_listeners()
+                self._read_listeners(self.agents)
         except ApiError as refused:
             raise HarnessError(f"Cannot set up the testbed: {refused.message}", hint_for(refused)) from None
         except UnreachableError as silent:
@@ -374,6 +374,25 @@ class Testbed:
             if name in self._identities and now[:2] == self._identities[name][:2]:
                 self._identities[name] = now
         return harm
+
+    def adopt(self, nodes: Collection[str]) -> None:
+        """Take the pods on nodes as they are now, after esipp itself has disturbed these: their starts, addresses and
+        ports.
+
+        Raises:
+            HarnessError: the pods cannot be listed, or an agent does not report its ports.
+        """
+        try:
+            pods = self.cluster.list(self._in("pods"))
+        except (ApiError, UnreachableError) as broken:
+            raise HarnessError(f"Cannot look at the pods of {', '.join(nodes)}: {broken}.", "run again.") from None
+        for item in pods:
+            name = item["metadata"]["name"]
+            if name in self.pods and self.pods[name].node in nodes:
+                addresses = by_family(each["ip"] for each in item["status"].get("podIPs") or [])
+                self.pods[name] = replace(self.pods[name], addresses=addresses)
+                self._identities[name] = identity(item)
+        self._read_listeners({node: self.agents[node] for node in nodes if node in self.agents})
 
     @contextlib.contextmanager
     def suspected(self) -> Iterator[None]:
@@ -630,8 +649,8 @@ class Testbed:
         last = max(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""), default=None)
         return f"; its last warning: {last.get('reason')}: {' '.join(str(last.get('message')).split())}" if last else ""
 
-    def _read_listeners(self) -> None:
-        for node, name in self.agents.items():
+    def _read_listeners(self, agents: Mapping[str, str]) -> None:
+        for node, name in agents.items():
 
             def look(name: str = name, node: str = node) -> Reading:
                 log = self.cluster.text(f"{self._in('pods')}/{name}/log")

@@ -122,7 +122,7 @@ def claims(event: Event, at: At, stream: StreamKind, family: Family) -> Iterator
     if stream is UDP_IDLE:
         yield Claim.FORGOTTEN
         return
-    if at is At.NEW_ADDRESS or at.is_another:
+    if at.is_new or at.is_another:
         yield Claim.SERVED
         return
     away = at.role in event.left
@@ -281,7 +281,7 @@ def check(event: Event, at: At, stream: StreamKind, family: Family, claim: Claim
     own = (ROUTED,) if at is At.SMALL_MTU else ()
     own += ("sctp",) if stream.protocol is Protocol.SCTP else ()
     own += ("service-proxy.kube-proxy",) if stream.name == Health.PROXY else ()
-    own += ("node-ports.all-addresses",) if at is At.NEW_ADDRESS else ()
+    own += ("node-ports.all-addresses",) if at.is_new else ()
     need = since(event, claim)
     return ServiceChangeCheck(
         id=f"{SUITE}.{event.name}.{at}.{stream.name}.{family.value.lower()}.{claim}",

@@ -124,6 +124,7 @@ ENTRIES = {
     At.SMALL_MTU: "the nodePort of a node without local endpoints, from behind a route with an MTU of 1,300",
     At.OUT: "another node, from a pod",
     At.NEW_ADDRESS: "the nodePort of the endpoint node, at an address that it has for a while",
+    At.NEW_ADDRESS_ELSEWHERE: "the nodePort of a third node, at the InternalIP that it has for a while",
     At.FROM_POD: "the nodePort of the endpoint node, from a pod of another node",
     At.FROM_SECOND_POD: "the nodePort of the endpoint node, from a second pod with the source ports of the first",
     At.CLUSTER_IP_FROM_SECOND_POD: "the ClusterIP, from a second pod with the source ports of the first",

@@ -163,6 +163,10 @@ def at_endpoint_node(nodes: Nodes) -> str:
     return nodes.roles[Role.ENDPOINT_NODE]
 
 
+def at_other_node(nodes: Nodes) -> str:
+    return nodes.roles[Role.OTHER_NODE]
+
+
 def at_control_plane(nodes: Nodes) -> str:
     return str(api_servers(nodes.cluster)[0]["spec"]["nodeName"])
 

@@ -1,6 +1,6 @@
 """Open shells on node containers, for commands without start-up delay."""
 
-import functools
+import contextlib
 import subprocess
 import threading
 
@@ -20,6 +20,18 @@ class Shell:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone, as with its container."""
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        """Forget one that has ended; what it was not told any more is lost."""
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
 
     def run(self, script: str) -> None:
         """Run a script, and wait for its end.
@@ -42,7 +54,15 @@ class Shell:
         assert said.endswith(f"\n{END} 0\n"), f"{script}: {said}"
 
 
-@functools.cache
+_SHELLS = dict[str, Shell]()
+_BY_ONE = threading.Lock()
+
+
 def shell(container: str) -> Shell:
-    """The one shell of this process in a container."""
-    return Shell(container)
+    """The one shell of this process in a container; another one if a container was restarted."""
+    with _BY_ONE:
+        if container in _SHELLS and _SHELLS[container].ended:
+            _SHELLS.pop(container).close()
+        if container not in _SHELLS:
+            _SHELLS[container] = Shell(container)
+        return _SHELLS[container]

@@ -33,11 +33,15 @@ OF_DAEMON_PODS = {
     "metadata.uid": "likewise",
     "metadata.creationTimestamp": "likewise",
     "status.startTime": "likewise",
-    "status.podIP": "likewise, if it is not on the host network",
-    "status.podIPs": "likewise",
     "status.resources": "what a kubelet reads back of a new pod's cgroup, up to a minute after it runs",
 }
 """What is left out of the pods of DaemonSets, which DaemonSet and node identify."""
+
+OF_PODS = {
+    "status.podIP": "a pod that was replaced, or whose node was restarted, may have another address",
+    "status.podIPs": "likewise",
+}
+"""What is left out of all pods."""
 
 OF_NODES = {
     "metadata.uid": "a Node object that was registered again is another one",
@@ -98,7 +102,8 @@ def _daemon_set(item: Json) -> str:
 
 
 def _without_replacement(item: Json) -> Json:
-    left_out = OF_DAEMON_PODS if _daemon_set(item) else OF_NODES if item["kind"] == "Node" else {}
+    left_out = {"Pod": OF_PODS, "Node": OF_NODES}.get(item["kind"], {})
+    left_out = left_out | OF_DAEMON_PODS if _daemon_set(item) else left_out
     left = {part: dict(item.get(part) or {}) for part in ("metadata", "status")} if left_out else {}
     for path in left_out:
         part, _, name = path.partition(".")

@@ -18,9 +18,9 @@ Asked = tuple[At, str, Family]
 class Stage:
     """A stage of an event: how it began, when we asked for it and when the API server had accepted it, and its pods.
 
-    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick`` and ``within`` are as in ``Change``. ``refused`` is what the
-    API server said if it did not create the Service although its ports and ClusterIPs were free. ``agent`` is the pod
-    behind the control listener of another node, ``other`` are the pods of the event's other Service.
+    ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick``, ``within`` and ``away`` are as in ``Change``. ``refused`` is
+    what the API server said if it did not create the Service although its ports and ClusterIPs were free. ``agent`` is
+    the pod behind the control listener of another node, ``other`` are the pods of the event's other Service.
     """
 
     words: str
@@ -37,6 +37,11 @@ class Stage:
     refused: str = ""
     agent: str = ""
     other: tuple[str, ...] = ()
+    away: frozenset[str] = frozenset()
+
+    def is_silent(self, at: At) -> bool:
+        """Whether nothing at all is required of an entry."""
+        return at.value in self.stuck & self.away
 
     def at(self, asked: Asked) -> "Stage":
         """The stage as a stream must see it: nobody serves where it is closed."""

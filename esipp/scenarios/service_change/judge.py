@@ -378,7 +378,7 @@ def _status(case: _Case) -> Decision:
         return undecided(case.check, why, _words(case.stages))
     return _followed(
         case,
-        case.stages,
+        [each for each in case.stages if not each.stage.is_silent(case.subject.at)],
         lambda stage: says(stage, case.subject.stream.name),
         "its health check gave the required answers",
     )

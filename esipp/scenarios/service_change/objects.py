@@ -146,13 +146,18 @@ MANY = {*Pods.FIFTY.names} - {*Pods.ALL.names}
 """Pods of the event with fifty endpoints alone. Fifty timed ones request more than a node of two cores has."""
 
 
+PLACES = {Pods.ELSEWHERE: Role.BARE_NODE, Pods.ON_OTHER_NODE: Role.OTHER_NODE}
+"""The nodes of pods that are not on the endpoint node."""
+
+
 def _label(pods: Pods) -> str:
     return f"{CHANGES_LABEL}{pods.value}"
 
 
 def _pod(name: str, ground: Ground, *, raw: bool) -> Json:
     labels = {_label(pods): "yes" for pods in Pods if name in pods.names}
-    node = ground.roles[Role.BARE_NODE if name in Pods.ELSEWHERE.names else Role.ENDPOINT_NODE]
+    role = next((role for pods, role in PLACES.items() if name in pods.names), Role.ENDPOINT_NODE)
+    node = ground.roles[role]
     two = name in Pods.TWO_SERVERS.names  # none of them is asked by SCTP
     pod = manifests.echo_pod(name, ground.run, node, ground.image, raw=raw and not two, labels=labels)
     if name not in MANY:

@@ -2,6 +2,7 @@
 
 import copy
 import ipaddress
+import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -226,7 +227,7 @@ class Driver:
         return Stage(
             change.words, cause, accepted, change.names, change.is_there, change.closed, change.sticky, change.brief,
             stuck, sick, change.within, refused, self.testbed.agents.get(self.testbed.roles[Role.ENDPOINT_NODE], ""),
-            change.other.names,
+            change.other.names, frozenset(each.value for each in change.away),
         )  # fmt: skip
 
     def _rival(self) -> str:
@@ -576,7 +577,7 @@ class Driver:
         if at is At.EXTERNAL_IP:
             return Target(address, own)
         number = _node_ports(spec)[(Protocol.TCP if at is At.SHARED_PORT else protocol).value]
-        return Target(another(address) if at is At.NEW_ADDRESS else address, number)
+        return Target(another(address) if at.is_new else address, number)
 
     def _health(self, health: Health, node: Target) -> Target:
         port = PROXY_PORT if health is Health.PROXY else int(self._spec["healthCheckNodePort"])
@@ -585,7 +586,11 @@ class Driver:
     def _wait(self, change: Change) -> None:
         """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
         stage = self.seen.stages[-1]
-        able = [asked for asked in self._shown if asked[0] not in stage.stuck or asked[1] in tuple(Health)]
+        able = [
+            asked
+            for asked in self._shown
+            if asked[0] not in stage.stuck or (asked[1] in tuple(Health) and not stage.is_silent(asked[0]))
+        ]
 
         def behind(now: float) -> list[str]:
             return [" ".join(asked) for asked in able if not self._shows(asked, stage.at(asked), now)]
@@ -699,7 +704,7 @@ def observe(context: Context) -> ServiceChangeEvidence:
     asked = streams_of(checks)
     ports = first_ports(asked)
 
-    enforced = dict[str, Feature]()
+    enforced, adopting = dict[str, Feature](), threading.Lock()
 
     def go_through(event: Event) -> None:
         driver = Driver(
@@ -714,6 +719,9 @@ def observe(context: Context) -> ServiceChangeEvidence:
             driver.perform()
             if left:
                 spare(testbed, seen, [event.name], but=left)
+                with adopting:
+                    testbed.adopt(left)
+                    clients.start_again(left)
         if driver.enforced:
             enforced[event.name] = driver.enforced
 

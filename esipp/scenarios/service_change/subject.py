@@ -52,7 +52,8 @@ class At(StrEnum):
     node, from the source port that is the Service's nodePort.
     ``clusterip-at-later-port`` and ``vip-at-later-port`` are these addresses at the port that a Service gets later.
     ``external-ip`` is the externalIP of a LoadBalancer Service: an address of the bare node.
-    ``new-address-of-endpoint-node`` is the endpoint node's nodePort, at an address that a disruption gives it.
+    ``new-address-of-endpoint-node`` and ``new-address-of-other-node`` are nodePorts of these nodes, at an address that
+    a disruption gives them.
     ``pod-ip`` is no Service either: a pod dials the serving one, as a control of NetworkPolicies.
     ``endpoint-node-from-pod`` and ``endpoint-node-from-second-pod`` are the endpoint node's nodePort, dialled by two
     pods of another node; ``clusterip-from-second-pod`` is the ClusterIP, dialled by the second one.
@@ -76,6 +77,7 @@ class At(StrEnum):
     SMALL_MTU = "bare-node-over-small-mtu"
     OUT = "out-of-its-node-port"
     NEW_ADDRESS = "new-address-of-endpoint-node"
+    NEW_ADDRESS_ELSEWHERE = "new-address-of-other-node"
     FROM_POD = "endpoint-node-from-pod"
     FROM_SECOND_POD = "endpoint-node-from-second-pod"
     CLUSTER_IP_FROM_SECOND_POD = "clusterip-from-second-pod"
@@ -106,6 +108,11 @@ class At(StrEnum):
         return self in (At.CLUSTER_IP_LATER, At.VIP_LATER)
 
     @property
+    def is_new(self) -> bool:
+        """Return whether an address is dialled that a disruption gives a node."""
+        return self in (At.NEW_ADDRESS, At.NEW_ADDRESS_ELSEWHERE)
+
+    @property
     def is_another(self) -> bool:
         """Return whether the event's other Service is dialled."""
         return self in (At.ANOTHER_SERVICE, At.ANOTHER_CLUSTER_IP)
@@ -128,6 +135,8 @@ class At(StrEnum):
             return Role.ENDPOINT_NODE
         if self in (At.SMALL_MTU, At.EXTERNAL_IP):
             return Role.BARE_NODE
+        if self is At.NEW_ADDRESS_ELSEWHERE:
+            return Role.OTHER_NODE
         return None if self.is_vip or self.is_cluster_ip or self in (At.OUT, At.POD_IP) else Role(self.value)
 
     @property
@@ -151,8 +160,8 @@ class At(StrEnum):
 
 
 class Pods(StrEnum):
-    """Which pods a Service selects, by a label of its own each. All run on the endpoint node, but the one elsewhere:
-    it runs on the bare node.
+    """Which pods a Service selects, by a label of its own each. All run on the endpoint node, but the one elsewhere,
+    on the bare node, and the one on the other node.
     """
 
     NONE = "none"
@@ -161,6 +170,7 @@ class Pods(StrEnum):
     ALL = "all"
     FIFTY = "fifty"
     ELSEWHERE = "elsewhere"
+    ON_OTHER_NODE = "on-other-node"
     KILLED = "killed"
     LEAVING = "leaving"
     LEAVING_LOCAL = "leaving-local"
@@ -248,9 +258,15 @@ DURING = {
     Disruption.BALANCER_CUT_OFF: "its load balancer is cut off from the API server",
     Disruption.NODE_DELETED: "a Node object is deleted",
     Disruption.NODE_LEFT: "a node is off its network and has no Node object",
+    Disruption.NODE_RESTARTED: "a node is switched off",
+    Disruption.NODE_READDRESSED: "a node has other addresses",
     Disruption.API_SLOW: "the API server takes seconds for an answer",
     Disruption.ADDRESS_ADDED: "a node has another address",
 }
+
+
+SILENCING = frozenset({Disruption.NODE_LEFT, Disruption.NODE_RESTARTED, Disruption.NODE_READDRESSED})
+"""Disruptions by which a node answers nothing, at the addresses that it had at first."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +285,7 @@ class Change:
             change itself comes after it.
         node: the role of the node that it is about; a disruption that is ``PLACED`` has its own.
         stuck: entries that cannot follow, so that nothing is required of them.
-        away: entries among these that may also lose requests.
+        away: entries that may lose requests. Those of them that are stuck may be silent, health checks too.
         sick: the health checks that say 503 in this stage; all others say 200.
         within: seconds in which every stream must follow.
     """
@@ -490,8 +506,8 @@ class Event(event.Event):
 
     @property
     def left(self) -> frozenset[Role]:
-        """Return the nodes that leave the cluster for a while, and answer nothing then."""
-        return frozenset(change.node for change in self.changes if change.disruption is Disruption.NODE_LEFT)
+        """Return the nodes that answer nothing for a while, at the addresses that they had at first."""
+        return frozenset(change.node for change in self.changes if change.disruption in SILENCING)
 
     @property
     def disruptions(self) -> tuple[Disruption, ...]:
