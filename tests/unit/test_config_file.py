@@ -189,7 +189,7 @@ def test_yes_does_not_help_without_a_current_context(here: Path, monkeypatch: py
         ("esipp run --provider metallb", {"metallb-l2", "metallb-bgp"}),
         ("esipp run --profile q", {"quick"}),
         (f"esipp explain {CHECK[:-5]}", {CHECK}),
-        ("esipp load-balancers kube-", {"kube-vip"}),
+        ("esipp load-balancers kube-", {"kube-vip", "kube-vip-election"}),
         ("esipp plan --without family.ipv", {"family.ipv4", "family.ipv6"}),
         ("esipp run --require load-balancer.without", {"load-balancer.without-node-ports"}),
         ("esipp doctor --kubeconfig kubeconfig --context kind-", {"kind-a", "kind-b"}),

@@ -39,7 +39,7 @@ def test_the_page_names_every_check_once_and_is_short_enough_to_be_read() -> Non
     lines = [line for line in page.splitlines() if line.startswith("| `")]
     ids = [identity for line in lines for identity in expand(line.split("`")[1])]
     assert sorted(ids) == sorted(path_check.id for path_check in CHECKS)
-    assert len(lines) < 500, "each path of a covering design has a line of its own"
+    assert len(lines) < 520, "each path of a covering design has a line of its own"
 
 
 def test_the_page_says_how_many_checks_of_each_level_there_are() -> None:
