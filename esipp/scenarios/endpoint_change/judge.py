@@ -709,7 +709,9 @@ def say_places(wrong: Sequence[Wrong], requests: int) -> Decision:
     excused = [each for each in wrong if each.evidence]
     seen = AFTER_503 if wrong and len(excused) == len(wrong) else ""
     reason += f"; {excused[0].evidence}" if seen else ""
-    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason, seen)
+    # Nodes of an overloaded machine follow later: with 31 tasks for each core, 4 of 3,712 answers came so (flannel).
+    late = bool(wrong) and all(each.late for each in wrong)
+    return Decision(Status.FAIL if wrong else Status.PASS, EXPECTED[What.PLACE], said, reason, seen, late=late)
 
 
 def _sources(found: Sources) -> Decision:
