@@ -64,8 +64,9 @@ and on each node and this machine a route, a rule and a packet filter rule.
 `tests/broken/test_killed.py` does the same with what `--allow-disruptive` allows: each disruption in a random order,
 killed at a random moment, every other time together with the watchdog that would undo it (`ESIPP_KILLED=driver
 ESIPP_KILLS=30`). On 2026-11-28, 30 such kills left nothing: objects were as before, and nodes had no mark, timer or
-stopped service of a disruption. On 2026-11-29, nor did 14 of the disruptions that had come since (`node-joined`, `node-left`,
-`controller-stopped`, `balancer-cut-off`, `proxy-slow` and others).
+stopped service of a disruption. On 2026-11-29, 14 more left nothing, of disruptions that had come since (`node-joined`,
+`node-left`, `controller-stopped`, `balancer-cut-off`, `proxy-slow` and others). For `node-restarted` and
+`node-readdressed` this is not shown yet.
 """
 
 TAIL = """
