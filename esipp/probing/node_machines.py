@@ -18,6 +18,8 @@ from esipp.probing.node_containers import run
 _ADDRESSES, _UNIT = "/etc/esipp-addresses", "/etc/systemd/system/esipp-addresses.service"
 _WANTED = "/etc/systemd/system/multi-user.target.wants/esipp-addresses.service"
 _GONE = f"rm -f {_WANTED} {_UNIT} {_ADDRESSES}"
+_FORGET = "systemd-run --no-block --collect --property=After=esipp-addresses.service systemctl daemon-reload"
+"""systemd forgets a unit without a file only once that has ended."""
 
 KEEP = f"""set -e
 ip -o address show scope global | awk '
@@ -31,7 +33,7 @@ Description=The further addresses of this node, as before it was switched off
 Before=kubelet.service containerd.service
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'ip -force -batch {_ADDRESSES} 2>/dev/null; {_GONE}; systemctl --no-block daemon-reload'
+ExecStart=/bin/sh -c 'ip -force -batch {_ADDRESSES} 2>/dev/null; {_GONE}; {_FORGET}'
 END
 mkdir -p {_WANTED.rpartition("/")[0]}
 ln -sf {_UNIT} {_WANTED}

@@ -29,6 +29,7 @@ state() {{
   ip route show; sed 's/.*node-ip=\\([^ ]*\\).*/\\1/' {flags}; cat {promotes}; cat {folder}/put 2>/dev/null || true
 }}
 """
+NOTHING = "#!/bin/sh"
 PROMOTES = "/proc/sys/net/ipv4/conf/eth0/promote_secondaries"
 
 KUBECTL = """#!/bin/sh
@@ -41,7 +42,12 @@ esac"""
 
 def in_a_namespace(folder: Path, script: str) -> str:
     """What a script prints on a node whose kubectl, kubelet and name are ours."""
-    for name, text in {"kubectl": KUBECTL, "systemctl": "#!/bin/sh", "hostname": "#!/bin/sh\necho a"}.items():
+    for name, text in {
+        "kubectl": KUBECTL,
+        "systemctl": NOTHING,
+        "systemd-run": NOTHING,
+        "hostname": "#!/bin/sh\necho a",
+    }.items():
         (folder / name).write_text(f"{text}\n")
         (folder / name).chmod(0o755)
     prepared = PREPARE.format(folder=folder, flags=shell.FLAGS, promotes=PROMOTES) + script
