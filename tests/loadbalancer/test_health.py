@@ -204,12 +204,15 @@ def test_one_that_fails_open_sends_to_all_nodes_while_none_is_healthy(nodes: Nod
 def test_the_leader_has_all_vips_with_or_without_an_endpoint_until_it_fails(nodes: Nodes, monkeypatch: Patch) -> None:
     monkeypatch.setattr("images.loadbalancer.balancer.objects.KUBE_PROXY_PORT", nodes.port)
     world = World(settings())
-    world.tell("nodes", "all", node_object("a", "127.0.0.2"), node_object("b", "127.0.0.3"))
+    world.tell("nodes", "all", node_object("a", "127.0.0.2"))
     # the health-check node ports of these Services are closed: no node has an endpoint
     both = [service_object(name, "reference-leader", healthCheckNodePort=1) for name in ("one", "two")]
     world.tell("services", "all", *both)
     until(world, {"127.0.0.2": 1}, "192.0.2.11")
     assert world.kernel.ways["192.0.2.10"] == {"127.0.0.2": 1}
+    world.tell("nodes", "changed", node_object("b", "127.0.0.3"))
+    world.run(0.2)
+    assert list(world.kernel.ways.values()) == [{"127.0.0.2": 1}] * 2, "the first one leads until it fails"
     nodes.answers["127.0.0.2"] = b"HTTP/1.1 503 no\r\n"
     until(world, {"127.0.0.3": 1})
     assert world.kernel.ways["192.0.2.11"] == {"127.0.0.3": 1}

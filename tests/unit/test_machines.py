@@ -1,7 +1,7 @@
 """A node of kind that is switched off: what starts it again, and what proves that it was restarted."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Machine:
 
 
 @pytest.fixture
-def machine(fake: FakeNodes, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(fake: FakeNodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     fake.add_pod("kube-proxy-b", "b", namespace="kube-system")
     fake.add_pod("kube-apiserver-a", "a", namespace="kube-system", component="kube-apiserver")
     fake.leases["kube-node-lease/b"] = -1
@@ -52,17 +52,24 @@ def machine(fake: FakeNodes, monkeypatch: pytest.MonkeyPatch) -> Machine:
         fake.leases["kube-node-lease/b"] = 5
         status["containerStatuses"] = [{"restartCount": 4}]
 
-    made = Machine(boots)
+    made, later = Machine(boots), list["subprocess.Popen[bytes]"]()
+
+    def start_later(*_: object) -> "subprocess.Popen[bytes]":
+        later.append(subprocess.Popen(["sleep", "60"]))
+        return later[-1]
+
     monkeypatch.setattr(machines, "STARTED", SHORT)
     for name, stand in {
         "state_of": lambda _: made.state,
         "keep_addresses": lambda way: made.done.append(f"keep the addresses of {way[-1]}"),
-        "start_later": lambda *_: subprocess.Popen(["sleep", "60"]),
+        "start_later": start_later,
         "kill": made.kill,
         "start": made.start,
     }.items():
         monkeypatch.setattr(node_machines, name, stand)
-    return made
+    yield made
+    for each in later:
+        node_machines.forget(each)
 
 
 @pytest.fixture

@@ -85,6 +85,8 @@ def test_the_plan_of_all_checks() -> None:
         "unwanted-node, cordoned together (touches a node)",
         "node-deleted, node-deleted-vip together (touches a node)",
         "address-added, address-added-local together (touches a node)",
+        "node-restarted, node-restarted-endpoint, node-restarted-local, node-restarted-vip together (touches a node)",
+        "node-readdressed, node-readdressed-endpoint, node-readdressed-ecmp together (touches a node)",
     }
     of_nodes = ("kubelet", "idle-kubelet", "conntrack-full", "conntrack-deleted")
     assert planned["continuity"][-9:] == [

@@ -60,7 +60,7 @@ def matching(*patterns: str) -> set[str]:
     return {check.id for check in CHECKS if any(fnmatchcase(check.id, pattern) for pattern in patterns)}
 
 
-LONGER = matching("changes.proxy-sick.*", "changes.proxy-slow.*")
+LONGER = matching("changes.proxy-sick.*", "changes.proxy-slow.*", "changes.node-readdressed.other-node.*")
 """Checks of events with stages that may last longer than those of this world."""
 
 TRACKED = matching(*(f"changes.{name}.*" for name in ("scaled-to-zero", "replaced", "deleted", "taken-over")))
