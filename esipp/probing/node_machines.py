@@ -79,7 +79,7 @@ def keep_addresses(way: Sequence[str]) -> None:
 
 
 def start_later(container: str, before: State, seconds: float) -> "subprocess.Popen[bytes]":
-    """Start a container after some seconds, if nobody has done so by then: by a process that outlives this one."""
+    """Start a container after some seconds unless it was started meanwhile, by a process that outlives this one."""
     same = f"docker inspect --format '{{{{.State.StartedAt}}}}' {shlex.quote(container)}"
     script = f'sleep {seconds:.0f}; [ "$({same})" != {shlex.quote(before.started)} ] || docker start '
     quiet = subprocess.DEVNULL
