@@ -23,17 +23,18 @@ def config_file(places: Places) -> Path:
 
 
 def config_of(lane: Lane, *, hermetic: bool) -> str:
-    """Return the lane's kind config, with what only the hermetic path needs merged in."""
+    """Return the lane's kind config, without the add-ons of kubeadm that something else installs."""
     config: dict[str, Any] = yaml.safe_load(lane.kind_config.read_text())
-    if hermetic:
-        # ci/hermetic/coredns.py deploys it; naming skipPhases replaces kind's own: preflight, and a kube-proxy that is
-        # not wanted.
-        phases = ["preflight", "addon/coredns"]
-        phases += ["addon/kube-proxy"] if config.get("networking", {}).get("kubeProxyMode") == "none" else []
+    without = ["addon/coredns"] if hermetic else []  # ci/hermetic/coredns.py deploys it
+    without += ["addon/kube-proxy"] if lane.kube_proxy else []  # ci/kube_proxy.py does
+    if without:
+        # Naming skipPhases replaces kind's own: preflight, and a kube-proxy that is not wanted.
+        unwanted = config.get("networking", {}).get("kubeProxyMode") == "none"
+        phases = ["preflight", *without, *(["addon/kube-proxy"] if unwanted else [])]
         skip = {"kind": "InitConfiguration", "skipPhases": phases}
         config["kubeadmConfigPatches"] = [*config.get("kubeadmConfigPatches", []), yaml.safe_dump(skip)]
     text = yaml.safe_dump(config, sort_keys=False)
-    return text + (f"# {lane.add_on}\n" if lane.add_on else "")
+    return text + (f"# {lane.made_from}\n" if lane.made_from else "")
 
 
 def write_config(lane: Lane, places: Places, *, hermetic: bool) -> Path:

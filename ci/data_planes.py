@@ -1,9 +1,9 @@
 """Records for docs/data-planes.md: how runs on other data planes differ from kube-proxy's iptables mode.
 
-`ci/matrix --record` stores one record per data plane in records/data-planes.jsonl. The data plane is the one detected
-on the cluster, not the name of the lane; a new run replaces the old record. ``python -m ci.data_planes --record RUN…``
-stores other runs. ``--expired`` lists known differences that were not observed on a data plane they apply to; the exit
-code is then 1.
+`ci/matrix --record` stores one record per lane and data plane in records/data-planes.jsonl. The data plane is the one
+detected on the cluster, not the name of the lane; a new run of the lane replaces its old record there.
+``python -m ci.data_planes --record RUN…`` stores other runs. ``--expired`` lists known differences that were not
+observed on a data plane they apply to; the exit code is then 1.
 """
 
 import argparse
@@ -53,36 +53,29 @@ def add(
         kept, page: the files to write.
 
     Returns:
-        One line each: what was recorded, what was not, and which runs have the same data plane.
+        One line each: what was recorded, and what was not.
 
     Raises:
         PreflightError: no run is on kube-proxy's iptables mode.
     """
+    whole = [(plane_of(facts_of(run)), run) for run in runs if run.whole]
     planes: dict[Plane, RecordedRun] = {}
-    alike: dict[Plane, list[str]] = {}
-    for run in (each for each in runs if each.whole):
-        plane = plane_of(facts_of(run))
-        planes[plane] = run
-        alike.setdefault(plane, []).append(str(run.header["lane"]))
+    for plane, run in whole:
+        planes.setdefault(plane, run)  # of lanes that share one, the first is what others are compared with
     if not any(plane.is_reference for plane in planes):
         raise PreflightError(
             "No complete run is on kube-proxy in iptables mode, which the others are compared with.",
             "add a run of the lane kind-iptables.",
         )
     made = {
-        plane.name: tell(plane, planes, (lanes or {}).get(str(run.header["lane"]), {})) | {"alike": alike[plane][:-1]}
-        for plane, run in planes.items()
+        (plane.name, str(run.header["lane"])): tell(run, planes, (lanes or {}).get(str(run.header["lane"]), {}))
+        for plane, run in whole
     }
-    by_plane: dict[str, Record] = {record["plane"]: record for record in load(folder)}
-    ordered = sorted((by_plane | made).values(), key=_order)
+    before = {(record["plane"], record["lane"]): record for record in load(folder)}
+    ordered = sorted((before | made).values(), key=_order)
     records.write(folder, ordered)
     page.write_text(render(load(folder)), encoding="utf-8")
-    lines = [f"recorded: {'; '.join(made)}"]
-    lines += [
-        f"{', '.join(names)} have the same data plane: the last one is recorded"
-        for names in alike.values()
-        if len(names) > 1
-    ]
+    lines = [f"recorded: {'; '.join(f'{lane} ({plane})' for plane, lane in made)}"]
     lines += [f"incomplete, not recorded: the run in {run.folder}" for run in runs if not run.whole]
     return "\n".join(lines)
 
@@ -90,13 +83,14 @@ def add(
 def _order(record: Record) -> tuple[Any, ...]:
     plane = plane_of(record["facts"])
     newest_first = (-each for each in plane.minor)
-    return not plane.is_reference, plane.proxy, plane.families != "dual-stack", *newest_first, plane.name
+    kind = (not plane.is_reference, plane.proxy, bool(record["against"]), plane.families != "dual-stack")
+    return *kind, *newest_first, plane.name, record["lane"]
 
 
-def tell(plane: Plane, planes: Mapping[Plane, RecordedRun], lane: Mapping[str, Any]) -> dict[str, Any]:
+def tell(run: RecordedRun, planes: Mapping[Plane, RecordedRun], lane: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a run, compared with the run on its reference data plane."""
-    run = planes[plane]
     facts = facts_of(run)
+    plane = plane_of(facts)
     reference = reference_for(plane, list(planes))
     claims = all_claims()
     shown = differing(planes[reference], run, claims) if reference else []

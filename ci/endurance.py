@@ -143,8 +143,8 @@ def render(found: Records) -> str:
 
 def _run_lines(runs: Sequence[Record]) -> Iterable[str]:
     red, undecided = (sum(1 for each in runs if each[what]) for what in ("red", "undecided"))
-    yield f"\n**{len(runs)} runs so far, {red} red, {undecided} undecided; the last {in_a_row(runs)} are "
-    yield f"neither** (goal: {WANTED_RUNS}).\n"
+    yield f"\n**{len(runs)} runs so far, {red} red, {undecided} undecided; in a row without either, up to the last "
+    yield f"run: {in_a_row(runs)}** (goal: {WANTED_RUNS}).\n"
     if not runs:
         return
     heads = ("runs", "began (UTC)", "lane", "commit", "suites", "connections per path", "cores", "busy", "load",

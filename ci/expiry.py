@@ -43,8 +43,7 @@ def expired_records(records: Sequence[Record], claims: Iterable[KnownDifference]
 
 def sights_of(run: RecordedRun, claims: Mapping[KnownDifference, frozenset[str]]) -> list[Sight]:
     """The observations of a run for the known differences that apply to its cluster."""
-    packets = run.features.get("packets")
-    return sights(claims, facts_of(run), run.verdicts, packets=packets is not None and packets.present)
+    return sights(claims, facts_of(run), run.verdicts)
 
 
 def sight_text(each: Sight) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ci.expiry import Record
-from ci.planes import Plane, plane_of
+from ci.planes import Plane, own_version, plane_of
 from esipp.base.markdown import table_text
 from esipp.checks.expiry import all_claims
 from esipp.checks.known_differences import KnownDifference, Nature
@@ -78,9 +78,8 @@ def _proxies(planes: Sequence[Record]) -> Iterator[tuple[object, ...]]:
 
 def _proxy(plane: Plane, record: Record) -> str:
     """The service proxy, with its whole version if it is not that of Kubernetes."""
-    facts = record["facts"]
-    whole = facts.get(f"{facts.get('service-proxy', '')}.version", "")
-    return plane.proxy.replace(".".join(whole.split(".")[:2]), whole) if whole else plane.proxy
+    short, whole = own_version(record["facts"]), own_version(record["facts"], whole=True)
+    return plane.proxy.replace(short, whole) if short else plane.proxy
 
 
 def _balancers(planes: Sequence[Record], clouds: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[object, ...]]:

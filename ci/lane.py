@@ -20,6 +20,7 @@ from ci import (
     cilium_balancer,
     cluster,
     emulation,
+    kube_proxy,
     lane_file,
     loadbalancer,
     metallb,
@@ -127,8 +128,9 @@ def _lane(options: argparse.Namespace, lane: Lane, more: list[str], where: Place
         needs.check(lane.name, lane.needs, options.path)  # before anybody asks for an engine
     way = choose(options.path, lane, where, journal)
     needs.check(lane.name, lane.needs, way.name)
-    if options.kube_proxy and way.name == "hermetic":
-        golang.kube_proxy(options.kube_proxy)  # an unknown version is refused before anything is built
+    if way.name == "hermetic":  # an unknown version is refused before anything is built
+        for version in filter(None, (lane.kube_proxy, options.kube_proxy)):
+            golang.kube_proxy(version)
     if options.cilium_agent and not lane.has_cilium:
         raise SetupError(f"The lane '{lane.name}' has no Cilium.", "--cilium-agent is for lanes with Cilium.")
     for version in (lane.cilium_version, options.cilium_agent or lane.cilium_version):
@@ -203,11 +205,15 @@ def _start(way: Way, lane: Lane, fresh: bool, where: Places, journal: Journal) -
     prepared = way.prepare(lane, fresh=fresh)
     there = prepared.there
     config = cluster.write_config(lane, where, hermetic=way.name == "hermetic")
+    older_proxy = way.kube_proxy(lane.kube_proxy) if lane.kube_proxy else ""
     with ThreadPoolExecutor() as pool:
         echo = pool.submit(cluster.ECHO.build, there, prepared.echo_base, journal)
         wanted = REFERENCE in lane.load_balancers
         building = pool.submit(loadbalancer.IMAGE.build, there, prepared.balancer_base, journal) if wanted else None
         cluster.create(there, config, journal, where.logs)
+        if older_proxy:
+            way.load(there, older_proxy)
+            kube_proxy.install(there, older_proxy, journal)
         published.install(there, lane.published, where, journal)
         network.give_further_addresses(there, journal)
         if prepared.add_on:  # no pod gets an address before
@@ -248,7 +254,8 @@ def suite_command(lane: Lane, image: str, more: Sequence[str] = ()) -> list[str]
         return any(each == option or each.startswith(f"{option}=") for each in more)
 
     command = ["esipp", "run", "--context", CONTEXT, "--image", image, "--lane", lane.name, "--fail-on", lane.fail_on]
-    command.append("--allow-disruptive")  # the cluster is there for nothing else
+    if not given("--profile"):  # a profile says whether to disrupt; without one, the cluster is there for nothing else
+        command.append("--allow-disruptive")
     command += [] if given("--suite") else [part for suite in lane.suites for part in ("--suite", suite)]
     command += ["--provider", lane.emulates, *emulation.left_out(lane.emulates)] if lane.emulates else []
     command += ["--moves", str(lane.moves)] if lane.moves and not given("--moves") else []

@@ -31,6 +31,10 @@ PATIENCE = 5
 """Health check timeout of the reference load balancer in seconds. A late answer on a busy machine is no
 failure, and a node without a local endpoint answers 503 at once. An emulation uses the profile's, if any."""
 
+MOST_SKEW = 3
+"""The most minor versions that kube-proxy may be older than the API server:
+https://kubernetes.io/releases/version-skew-policy/#kube-proxy."""
+
 HINT = "ci/README.md has the keys of a lane; compare it with kind-iptables.yaml."
 
 
@@ -52,6 +56,10 @@ def _version(text: str) -> str:
     if not re.fullmatch(r"v\d+\.\d+\.\d+", text):
         raise ValueError(f"'{text}' is not a version like v1.36.3")
     return text
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])
 
 
 def _suite(name: str) -> str:
@@ -99,6 +107,7 @@ class Lane:
         masquerade: whether the built-in network masquerades what pods send out of their network. kind's own always
             does; `hermetic/masquerading.py` imitates it.
         service_proxy: ``kube-proxy``, in the mode of the kind config, or ``cilium``, which is then the network, too.
+        kube_proxy: the version of kube-proxy; default: that of Kubernetes. It may be up to three minor versions older.
         cilium: the version of Cilium; default: that of `ci/versions.toml`.
         cilium_values: values of its chart, in addition to those of all lanes (`ci/cilium-values.yaml`).
         needs: requirements that not every machine meets, with reasons: kernel modules, or a ``registry`` for published
@@ -125,6 +134,7 @@ class Lane:
     network: Literal["built-in", "cilium", "flannel", "calico"] = "built-in"
     masquerade: bool = False
     service_proxy: Literal["kube-proxy", "cilium"] = "kube-proxy"
+    kube_proxy: Annotated[str, _version] | None = None
     cilium: Annotated[str, _version] | None = None
     cilium_values: Mapping[str, Any] = field(default_factory=dict)
     needs: Mapping[Requirement, Text] = field(default_factory=dict)
@@ -147,6 +157,8 @@ class Lane:
             raise ValueError("it has 'addresses', but emulates no load balancer")
         if self.service_proxy == CILIUM and not self.has_cilium:
             raise ValueError(f"the service proxy 'cilium' needs the network 'cilium', not '{self.network}'")
+        if self.kube_proxy:
+            self._check_skew(self.kube_proxy)
         for key in ("cilium", "cilium_values"):
             if getattr(self, key) and not self.has_cilium:
                 raise ValueError(f"it has '{key}', but no Cilium")
@@ -167,6 +179,16 @@ class Lane:
                 "built-in one, kubeProxyMode is none with another service proxy than kube-proxy"
             )
 
+    def _check_skew(self, version: str) -> None:
+        if self.service_proxy != KUBE_PROXY:
+            raise ValueError(f"it has 'kube_proxy', but the service proxy is '{self.service_proxy}'")
+        skew = _minor(self.kubernetes) - _minor(version)
+        if not 0 <= skew <= MOST_SKEW:
+            raise ValueError(
+                f"kube-proxy {version} does not fit Kubernetes {self.kubernetes}: it may be up to {MOST_SKEW} minor "
+                "versions older than the API server, and not newer"
+            )
+
     @property
     def has_cilium(self) -> bool:
         """Whether the lane uses Cilium."""
@@ -178,8 +200,13 @@ class Lane:
         return bool({METALLB_BGP, CILIUM_BGP} & set(self.load_balancers))
 
     @property
-    def add_on(self) -> str:
-        """What a cluster's network add-on is made from, beside its kind config: a kept one of another is not used."""
+    def made_from(self) -> str:
+        """What a cluster is made from, beside its kind config: a kept one of something else is not used."""
+        proxy = f"kube-proxy {self.kube_proxy}" if self.kube_proxy else ""
+        return ", ".join(filter(None, (self._add_on, proxy)))
+
+    @property
+    def _add_on(self) -> str:
         if self.network == CILIUM:
             values = key_of(CI / "cilium-values.yaml", dict(self.cilium_values))
             return f"Cilium's values: {values}, {self.cilium_version}"

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
-from esipp.checks.check import Status
+from esipp.checks.check import PROXY_VERSION, Status
 from esipp.checks.known_differences import KnownDifference, Nature
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference
+from esipp.checks.versions import read_version
 from esipp.ledger.conclusion import FINE
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import Change, Kind, compare_checks
@@ -16,6 +17,7 @@ from esipp.report.comparing.words import ranges
 KUBE_PROXY, IPTABLES = "kube-proxy", "iptables"
 UNKNOWN = "unknown"
 DUAL = "dual-stack"
+MASQUERADED = "masqueraded"
 FAMILIES = {"IPv4, IPv6": DUAL, "IPv6, IPv4": DUAL}
 
 
@@ -24,8 +26,9 @@ class Plane:
     """The data plane of a cluster, from its facts.
 
     Args:
-        proxy: the service proxy, its minor version if it has one of its own, and its mode.
-        add_on: the network add-on; empty if the service proxy is the same product.
+        proxy: the service proxy, its minor version if it is not that of Kubernetes, and its mode.
+        add_on: the network add-on, and whether it masquerades pods to nodes; empty if the service proxy is the same
+            product.
         families: ``dual-stack``, ``dual-stack with IPv6 first``, ``IPv4`` or ``IPv6``.
         kubernetes: the minor version.
         balancer: the cluster's own load balancer; empty if there is none.
@@ -59,18 +62,38 @@ def plane_of(facts: Mapping[str, str]) -> Plane:
     """The data plane of a cluster with these facts."""
     proxy = facts.get("service-proxy", UNKNOWN)
     add_on = facts.get("network-add-on", UNKNOWN)
-    words = [proxy, _minor(facts.get(f"{proxy}.version", "")), facts.get("proxy-mode", UNKNOWN)]
+    words = [proxy, own_version(facts), facts.get("proxy-mode", UNKNOWN)]
     services = facts.get("families.services", UNKNOWN)
     families = FAMILIES.get(services, services)
     families += " with IPv6 first" if (families, facts.get("families.first")) == (DUAL, "IPv6") else ""
     balancer = facts.get("load-balancer.profile", "")
+    masquerades = MASQUERADED in (facts.get("pod-to-node.ipv4"), facts.get("pod-to-node.ipv6"))
     return Plane(
         " ".join(word for word in words if word and (word != UNKNOWN or proxy == KUBE_PROXY)),
-        "" if add_on == proxy else add_on,
+        "" if add_on == proxy else f"{add_on} with masquerading" if masquerades else add_on,
         families,
         _minor(facts.get("kubernetes", UNKNOWN)),
         "" if balancer == UNKNOWN else balancer,
     )
+
+
+def own_version(facts: Mapping[str, str], *, whole: bool = False) -> str:
+    """The version of the service proxy if it is not that of Kubernetes: a kube-proxy of another minor, or Cilium's.
+
+    Args:
+        facts: those of the cluster.
+        whole: the whole version, and not only the minor one.
+    """
+
+    def shown(version: str) -> str:
+        return version if whole else _minor(version)
+
+    proxy = facts.get("service-proxy", UNKNOWN)
+    if proxy != KUBE_PROXY:
+        return shown(facts.get(f"{proxy}.version", ""))
+    found = [each for each in facts.get(PROXY_VERSION, "").split(", ") if read_version(each)]
+    same = {_minor(each) for each in found} <= {_minor(facts.get("kubernetes", ""))}
+    return "" if same else " and ".join(dict.fromkeys(shown(each) for each in found))
 
 
 def _minor(version: str) -> str:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from esipp.checks.power import say_share
 from esipp.checks.stream import CLEANED, RECOVERS, STEADY, TIMEOUT
-from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PROMPT
+from esipp.checks.timing import FIELD_LIMIT, FINE, GIVES_UP, PERIOD_OFF, PROMPT
 from esipp.judging.controls import ALPHA, LEAST_FAULTS, MOSTLY_CONTROL
 from esipp.judging.frame import FEW, OVERLOADED
-from esipp.judging.promise import PERIOD_OFF
 from esipp.judging.timeline import BURST, BURST_SECONDS, LATE, LATE_ANSWER, MOST_GAP, SERIES, SLACK, STALE
 from esipp.ledger.conclusion import MOST_UNDECIDED
 from esipp.packets.capture import FEWEST_CORES
@@ -23,7 +22,7 @@ from esipp.scenarios.endpoint_change.judge import LEAST_CLEAR, ONE_OFF
 from esipp.scenarios.paths import connections
 from esipp.scenarios.paths.evidence import REMAIN
 from esipp.scenarios.paths.judge import BY_CHANCE
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT, WAIT_TIMEOUT, WAITS
 from esipp.scenarios.policy_change.evidence import SAMPLED
 
 

@@ -172,11 +172,6 @@ KEP_3458 = kep(
     "remove transient node predicates from the service controller",
     "sig-network/3458-remove-transient-node-predicates-from-service-controller",
 )
-KEP_3836 = kep(
-    3836,
-    "kube-proxy improved ingress connectivity reliability",
-    "sig-network/3836-kube-proxy-improved-ingress-connectivity-reliability",
-)
 KEP_3866 = kep(3866, "an nftables-based kube-proxy backend", "sig-network/3866-nftables-proxy")
 KEP_5707 = kep(5707, "deprecate Service spec.externalIPs", "sig-network/5707-deprecate-service-externalips")
 
@@ -204,6 +199,10 @@ MODE_CLEANUP = _source(
     "cmd/kube-proxy/app/server_linux.go", "kube-proxy: cmd/kube-proxy/app/server_linux.go, platformCleanup"
 )
 CONNTRACK = _source("pkg/proxy/conntrack/cleanup.go", "kube-proxy: pkg/proxy/conntrack/cleanup.go, UDP only")
+FILTER_BEFORE_NAT = _source(
+    "pkg/proxy/iptables/proxier.go#L1379-L1387",
+    "kube-proxy: pkg/proxy/iptables/proxier.go, syncProxyRules: *filter, then *nat",
+)
 CLEANED_WITH_ENDPOINTS = _source(
     "pkg/proxy/endpointschangetracker.go", "kube-proxy: pkg/proxy/endpointschangetracker.go, ConntrackCleanupRequired"
 )
@@ -253,6 +252,10 @@ SCTP_KEPT = issue(
 )
 SCTP_UNREADY = issue(
     _KUBERNETES, 101968, "kube-proxy failed to clear conntrack for SCTP for the pod which is removed from service"
+)
+SCTP_TIMEOUTS = Reference(
+    'Linux: net/netfilter/nf_conntrack_proto_sctp.c, "don\'t renew timeout on init retransmit"',
+    f"{GITHUB}/torvalds/linux/blob/v6.12/net/netfilter/nf_conntrack_proto_sctp.c",
 )
 SCTP_NOT_FLUSHED = issue(
     _KUBERNETES, 70020, "Conntrack entities for SCTP are not flushed for deleted Service endpoints"

@@ -5,9 +5,8 @@ from operator import attrgetter
 import pytest
 
 from esipp.checks.catalog import checks_of, suite_names
-from esipp.checks.check import Check
-from esipp.checks.observation import Verdict
-from fixtures.session import enforce, prepared_by
+from esipp.checks.check import Check, Verdict
+from fixtures.session import Context, enforce, prepared_by, reporting
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -15,6 +14,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     checks, prepared = checks_of(metafunc.definition.name.removeprefix("test_")), prepared_by(metafunc.config)
     chosen = checks if prepared is None else [check for check in checks if check.id in prepared.chosen]
     metafunc.parametrize("check", chosen, ids=attrgetter("id"))
+
+
+@pytest.fixture
+def verdict(check: Check, context: Context) -> Verdict:
+    """The verdict on the check of a test."""
+    with reporting(context.run):
+        return context.verdict(check)
 
 
 def judge(check: Check, verdict: Verdict) -> None:  # noqa: ARG001 - the verdict is on it

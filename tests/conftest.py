@@ -2,10 +2,12 @@
 
 import gc
 import os
+from collections.abc import Generator
 
 import pytest
 
 from ci.hermetic.apt import PROGRAM_FOLDERS
+from esipp.app.cli import MANY_OBJECTS
 from tests.tools import require_tool
 
 
@@ -14,9 +16,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs_tool(*programs): programs that a test runs (tests/tools.py)")
 
 
-def pytest_collection_finish() -> None:
-    """What is there now stays: it is not looked through again and again for what is no longer used."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays: it is not looked through again and again for what is no longer used."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(MANY_OBJECTS)
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from esipp import __version__
 from esipp.base.errors import ExitCode
 from esipp.base.plural import counted as number_of
-from esipp.checks.check import Binding, Check, Status, left_out_of
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Binding, Check, Status, Verdict, left_out_of
 from esipp.checks.waivers import recorded
 from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Conclusion, conclude

@@ -103,11 +103,10 @@ def select(patterns: Sequence[str]) -> list[Check]:
         PreflightError: a pattern matches no check.
     """
     checks = all_checks()
+    by_id = {check.id: check for check in checks}
     chosen: dict[str, Check] = {}
     for pattern in patterns:
-        fitting = [check for check in checks if check.id == pattern] or [
-            check for check in checks if pattern in check.id
-        ]
+        fitting = [by_id[pattern]] if pattern in by_id else [check for check in checks if pattern in check.id]
         if not fitting:
             hint = which_check(pattern, (check.id for check in checks))
             raise PreflightError(f"No check matches '{pattern}'.", hint)

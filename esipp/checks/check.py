@@ -3,8 +3,9 @@
 The modules of this package add a subject for each kind of experiment.
 """
 
+import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -13,7 +14,7 @@ from typing import Any, Generic, cast
 from typing_extensions import TypeIs, TypeVar
 
 from esipp.checks.known_differences import KnownDifference
-from esipp.checks.model import Path
+from esipp.checks.model import AddressClass, Path
 from esipp.checks.profile import Limit
 from esipp.checks.reference import Reference
 
@@ -65,6 +66,50 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+PACKETS = "packets of"
+"""Followed by their number, the witnesses of a verdict that rests on packets."""
+
+_PACKETS = re.compile(rf"(?<!the ){PACKETS} \d+ of")  # "the packets of" so many are those that say nothing
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one check.
+
+    ``expected`` and ``observed`` are texts for people. ``tally`` counts observations by result, and ``shown`` has the
+    address classes among them. ``left_out`` marks an unsupported check that the cluster itself would support.
+    ``ports`` says whether source ports were kept, ``change`` where packets saw the source change, ``witnesses`` which
+    evidence the verdict rests on, ``likely`` where to look first after a failure. ``sees`` is the power of the check
+    and the resolution of its measurement. ``nature`` is the nature of a known difference (a value of ``Nature``),
+    ``missing`` has the missing features of an unsupported check. ``instrument`` marks a check of the reference load
+    balancer, which counts neither for nor against the cluster.
+    """
+
+    check_id: str
+    level: Level
+    status: Status
+    expected: str
+    observed: str
+    reason: str = ""
+    tally: Mapping[str, int] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
+    shown: tuple[AddressClass, ...] = ()
+    left_out: bool = False
+    ports: str = ""
+    change: str = ""
+    witnesses: str = ""
+    likely: str = ""
+    sees: str = ""
+    nature: str = ""
+    missing: tuple[str, ...] = ()
+    instrument: bool = False
+
+    @property
+    def by_packets(self) -> bool:
+        """Return whether it rests on captured packets."""
+        return bool(_PACKETS.search(self.witnesses))
+
+
 FAMILY = "family."
 OUTSIDE, TWO_ADDRESSES = "vantage.outside", "vantage.outside.two-addresses"
 """Features: a client outside the cluster, and a second one with another address. Features of their own say so if that
@@ -111,6 +156,19 @@ HOST_NETWORK = "host-network"
 
 KUBERNETES = "kubernetes."
 """Prefix of features for a version: ``kubernetes.1.28``."""
+
+PROXY_VERSION = "kube-proxy-version"
+"""The fact of kube-proxy's version, which may differ from the API server's. If it also differs between nodes, the value
+has all versions, the oldest first: ``1.33.13, 1.36.3``."""
+
+PROXY_SKEW = "kube-proxy-skew"
+"""The fact of how many minor versions kube-proxy is older than the API server. Absent if it is none."""
+
+KUBE_PROXY = f"{PROXY_VERSION}."
+"""Prefix of features for a version of kube-proxy: ``kube-proxy-version.1.28``."""
+
+OF_VERSIONS = (KUBERNETES, KUBE_PROXY)
+"""The prefixes of features for versions."""
 
 CARRIES = "load-balancer.carries."
 """Prefix of features for traffic that the cluster's own load balancer may not carry (loadbalancers). Words of
@@ -377,13 +435,26 @@ def say_missing(check: Check, missing: Mapping[str, Feature]) -> str:
     """Return why a check is unsupported, from its missing features; an exclusion by the user comes first."""
     if excluded := [name for name in missing if name.startswith(EXCLUDED)]:
         return "; ".join(missing[name].why for name in excluded)
+    too_old = any(name.startswith(KUBERNETES) for name in missing)
     needs = []
     for name, feature in missing.items():
-        version = name.removeprefix(KUBERNETES)
-        dated = name.startswith(KUBERNETES)
+        if name.startswith(KUBE_PROXY) and too_old:
+            continue  # kube-proxy is no newer than its API server
+        component = next((each for each in OF_VERSIONS if name.startswith(each)), "")
+        version = name.removeprefix(component)
         why = f" ({check.since_why})" if check.since_why and version == check.since else ""
-        needs.append(f"Kubernetes {version}{why}: {feature.why}" if dated else f"{name}: {feature.why}")
+        needs.append(f"{_title(component, version)}{why}: {feature.why}" if component else f"{name}: {feature.why}")
     return "needs " + "; ".join(needs)
+
+
+def _title(component: str, version: str) -> str:
+    return f"{'Kubernetes' if component == KUBERNETES else 'kube-proxy'} {version}"
+
+
+def title_of(feature: str) -> str:
+    """Return a feature's name for readers: of a version, the component and its version."""
+    component = next((each for each in OF_VERSIONS if feature.startswith(each)), "")
+    return _title(component, feature.removeprefix(component)) if component else feature
 
 
 def unproven_at_vips(check: Check, facts: Mapping[str, str]) -> str:

@@ -179,6 +179,9 @@ STARTING = "starting"
 UNTRANSLATED = "untranslated"
 """Evidence: nodes reset connections while they translated no packet of this family."""
 
+UNTRANSLATED_PORT = "untranslated port"
+"""Evidence: a client that keeps its port is silent from such a moment on, while others are answered."""
+
 STALE = "stale"
 """Evidence: a client that keeps its port is silent after its pod has gone, while others are answered."""
 

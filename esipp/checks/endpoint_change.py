@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A kind of endpoint change, as data; scenarios/endpoint_change/changes.py makes it, each one after the other.
+    """A kind of endpoint change, as data; scenarios/endpoint_change/run.py makes it, each one after the other.
 
     Args:
         words: what requirements call the endpoint; ``happens``: a sentence.
@@ -153,6 +153,9 @@ EXPECTED = {
 
 AFTER_503 = "shortly after the 503"
 """Evidence: a pod answers for a moment after its node's 503, because the node stopped serving only the other family."""
+
+FORWARDED = "forwarded before it was translated"
+"""Evidence: a node that gets its first endpoint forwards requests, masqueraded, to the node that has the VIP."""
 
 WEIGHED = "weighed"
 """Evidence: the distribution fits the weights that the nodes' health checks report."""

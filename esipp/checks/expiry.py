@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from esipp.base.plural import counted
-from esipp.checks.check import Check, Status
+from esipp.checks.check import Check, Status, Verdict
 from esipp.checks.ingress import AT_ANNOUNCER, AT_SERVICE, OF_SERVICE, facts_at
 from esipp.checks.known_differences import KnownDifference
-from esipp.checks.observation import Verdict
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import titles
 
@@ -113,22 +112,21 @@ def sights(
     claims: Mapping[KnownDifference, frozenset[str]],
     facts: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
-    *,
-    packets: bool = True,
 ) -> list[Sight]:
     """Return the result of a run for every claim about its cluster.
 
     Args:
         claims: the claims, with the ids of their checks.
         facts: the facts of the run, by name.
-        verdicts: the verdicts of the run, by id.
-        packets: whether the run captured packets; without them, claims that only packets show are skipped.
+        verdicts: the verdicts of the run, by id; of a claim that only packets show, those that rest on packets count.
     """
     found = []
     for claim, ids in claims.items():
+        if claim.divides(facts):
+            continue  # the run may have met only nodes without it
         there = [name for name in sorted(ids) if claim.holds(_facts_of(name, claim, facts))]
-        if (there or claim.holds(facts)) and (packets or not claim.in_packets):
-            asked = [verdicts[name] for name in there if name in verdicts and verdicts[name].status in ASKED]
+        if there or claim.holds(facts):
+            asked = [verdicts[name] for name in there if name in verdicts and _may_show(verdicts[name], claim)]
             seen = sum(1 for each in asked if _shows(each, claim))
             unshown = tuple(each.check_id for each in asked if each.status is Status.PASS)
             found.append(Sight(claim, len(asked), seen, unshown))
@@ -148,6 +146,11 @@ def _services() -> Mapping[str, str]:
     from esipp.checks.catalog import all_checks
 
     return {check.id: check.subject.own_service for check in all_checks() if check.subject.own_service}
+
+
+def _may_show(verdict: Verdict, claim: KnownDifference) -> bool:
+    """Return whether the check ran so that it could show the claim."""
+    return verdict.status in ASKED and (verdict.by_packets or not claim.in_packets)
 
 
 def _shows(verdict: Verdict, claim: KnownDifference) -> bool:

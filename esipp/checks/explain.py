@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 
 from esipp.base.document import WIDTH
-from esipp.checks.check import KUBERNETES, Check, Level, is_about
+from esipp.checks.check import OF_VERSIONS, Check, Level, is_about
 from esipp.checks.known_differences import KnownDifference, Proof
 from esipp.checks.model import (
     POD_BACKEND,
@@ -108,7 +108,7 @@ def _head(check: Check) -> list[str]:
 
 def _needs(check: Check) -> str:
     """Return the features that it needs, without versions."""
-    return ", ".join(sorted(each for each in check.features if not each.startswith(KUBERNETES)))
+    return ", ".join(sorted(each for each in check.features if not each.startswith(OF_VERSIONS)))
 
 
 def cite(label: str, references: Iterable[Reference]) -> list[str]:

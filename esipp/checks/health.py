@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from esipp.checks.check import Check, Subject
-from esipp.checks.model import ANYTHING, Client, Family, Role
-from esipp.checks.observation import Outcome
+from esipp.checks.model import ANYTHING, Client, Family, Outcome, Role
 
 
 class Situation(StrEnum):

@@ -142,6 +142,12 @@ class KnownDifference:
             return False
         return all(facts.get(name) == value for name, value in self.when)
 
+    def divides(self, facts: Mapping[str, str]) -> bool:
+        """Return whether some nodes of a cluster with these facts are older than its limit, and others are not."""
+        fact, _, version = self.before.rpartition(" ")
+        known = facts.get(fact or "kubernetes", "").split(", ")
+        return bool(self.before) and len({_version(each) < _version(version) for each in known}) > 1
+
 
 REHASHED = "rehashed"
 """Evidence: all lost connections were open while the load balancer changed its routes."""
@@ -151,7 +157,10 @@ PROXIED = "not the client"
 
 
 def _is_older(facts: Mapping[str, str], limit: str) -> bool:
-    """Return whether a cluster's version is older than a limit, such as ``cilium.version 1.19``."""
+    """Return whether a cluster's version is older than a limit, such as ``cilium.version 1.19``.
+
+    If nodes have several versions, the first and oldest one counts (``PROXY_VERSION``).
+    """
     fact, _, version = limit.rpartition(" ")
     return _version(facts.get(fact or "kubernetes", "")) < _version(version)
 

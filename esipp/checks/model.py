@@ -1,7 +1,6 @@
 """Types of paths: clients, entries, Services, and the addresses that backends see. No I/O.
 
-Names follow docs/glossary.md and the Kubernetes API. path.py has the checks of paths, observation.py their
-observations and verdicts.
+Names follow docs/glossary.md and the Kubernetes API. path.py has the checks of paths.
 """
 
 from dataclasses import dataclass
@@ -31,6 +30,20 @@ class AddressClass(StrEnum):
 NO_ANSWER = frozenset({AddressClass.DROPPED, AddressClass.REFUSED})
 OF_NODES = frozenset({AddressClass.NODE, AddressClass.HAIRPIN})
 """Classes of node addresses. Only the agents know all of them, because Node objects do not list all."""
+
+
+class Outcome(StrEnum):
+    """The outcome of a probe, as the prober reports it (images/echoserver/README.md)."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+    RESET = "reset"
+    INVALID = "invalid"
+    MISDIRECTED = "misdirected"
+    ERROR = "error"
+    UNRESOLVED = "unresolved"
 
 
 class Family(StrEnum):

@@ -81,6 +81,11 @@ KEP_1669 = kep(1669, "proxy terminating endpoints", "sig-network/1669-proxy-term
 KEP_1860 = kep(1860, "load balancers' ipMode", "sig-network/1860-kube-proxy-IP-node-binding")
 KEP_1959 = kep(1959, "spec.loadBalancerClass of Services", "sig-cloud-provider/1959-service-lb-class-field")
 KEP_2086 = kep(2086, "internalTrafficPolicy of Services", "sig-network/2086-service-internal-traffic-policy")
+KEP_3836 = kep(
+    3836,
+    "kube-proxy improved ingress connectivity reliability",
+    "sig-network/3836-kube-proxy-improved-ingress-connectivity-reliability",
+)
 KEP_4444 = kep(4444, "traffic distribution for Services", "sig-network/4444-service-traffic-distribution")
 FIELDS_SINCE_1_7 = issue(_KUBERNETES, 41162, "Promotes Source IP preservation for Virtual IPs from Beta to GA")
 ANNOTATIONS_REMOVED = issue(_KUBERNETES, 50224, "Remove deprecated ESIPP beta annotations")

@@ -1,9 +1,17 @@
-"""Measured times, their precision, and how they compare with bounds. Pure."""
+"""Measured times, their precision, how they compare with bounds, and which bound a load balancer promises. Pure.
 
-from collections.abc import Iterable
+A promise is the user's, the named profile's, or the detected one's. What a load balancer reports of itself, and
+captured packets, are none: it would set its own bound. The verdict lists them next to the bound.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import TypedDict
+
+from esipp.checks.profile import Grade, LoadBalancer, Target
 
 FIELD_LIMIT = 30.0
 """Seconds in which a service proxy must follow a change. Kubernetes' own tests wait that long for endpoints
@@ -166,3 +174,232 @@ def compare(found: Iterable[tuple[T, Measured]], bound: float) -> Compared[T]:
 def coarsest(found: Iterable[tuple[T, Measured]]) -> float:
     """The worst resolution of these times."""
     return max(each.resolution for _, each in found)
+
+
+# ----------------------------------------------------------------------------------------- the bounds of load balancers
+NOBODY = "neither a profile nor --bound says how fast this load balancer must follow"
+BY_USER = "--bound"
+AS_STARTED = "the settings that esipp started it with"
+
+
+class CheckingNumbers(TypedDict):
+    """The health checks of a load balancer: seconds between two checks, and failed checks until it acts."""
+
+    period: float | None
+    failures: int | None
+
+
+@dataclass(frozen=True)
+class Checking:
+    """A load balancer's health-check settings.
+
+    ``period`` in seconds; ``failures`` in a row until it leaves a node; ``timeout`` in seconds, after which a check
+    without an answer has failed. Each may be unknown.
+    """
+
+    period: float | None = None
+    failures: int | None = None
+    timeout: float | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """(N+1) x period: the design's worst case after a node lost its last endpoint."""
+        if self.period is None or self.failures is None:
+            return None
+        return (self.failures + 1) * self.period
+
+    @property
+    def silent_bound(self) -> float | None:
+        """N x timeout + period: the worst case after a node stopped answering, as checks of it end by their timeout."""
+        if self.period is None or self.failures is None or self.timeout is None:
+            return None
+        return self.failures * max(self.period, self.timeout) + self.period
+
+    @property
+    def numbers(self) -> CheckingNumbers:
+        """The same as JSON."""
+        return {"period": self.period, "failures": self.failures}
+
+
+PERIOD_OFF = 0.5
+"""How much of its length the period of health checks may differ from its profile's: no prober is exact."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Seconds after which a load balancer must have left a node, and the source of that figure."""
+
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a load balancer must achieve.
+
+    Args:
+        seconds: from a node's 503 until no request through it is lost; None without a promise.
+        source: who promises it; without a promise, a sentence that says so.
+        spreads: whether it uses all healthy nodes at once; None if unknown.
+        by_checks: whether it is known to rely on health checks of the nodes.
+        known: whether anything is known about this load balancer.
+    """
+
+    seconds: float | None = None
+    source: str = NOBODY
+    spreads: bool | None = None
+    by_checks: bool = False
+    known: bool = False
+
+    @property
+    def words(self) -> str:
+        """The bound and its source."""
+        return self.source if self.seconds is None else f"bound {self.seconds:.2f} s from {self.source}"
+
+    @property
+    def bound(self) -> Bound | None:
+        """Its bound; None without a promise: no profile, or a load balancer that makes no health checks by default."""
+        return None if self.seconds is None else Bound(self.seconds, self.source)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """After how many failed health checks in a row a load balancer leaves a node, by its profiles.
+
+    Args:
+        counts: the figures; several if several profiles fit, or if one clear failure is enough.
+        source: who says so.
+        unbound: why nothing is required; empty if the figure is certain and documented.
+    """
+
+    counts: tuple[int, ...] = ()
+    source: str = ""
+    unbound: str = "the run did not record what the profile says"
+
+
+def promise_of(profiles: Sequence[LoadBalancer], *, sure: bool, bound: float | None = None) -> Promise:
+    """The promise of the cluster's own load balancer.
+
+    Args:
+        profiles: its possible profiles; if several fit, each must promise a bound, and the longest counts.
+        sure: whether the user named the profile; if not, only documented figures count.
+        bound: the user's bound, which takes precedence.
+    """
+    spread = {each.steering.spreads.value if each.steering.spreads else None for each in profiles}
+    spreads = spread.pop() if len(spread) == 1 else None
+    by_checks = bool(profiles) and all(each.local.on for each in profiles)
+    if bound is not None:
+        return Promise(bound, BY_USER, spreads, by_checks, True)
+    named = " or ".join(each.name for each in profiles)
+    bounds = [(each.bound, each) for each in profiles if sure or _documented(each)]
+    longest = max(
+        ((seconds, each) for seconds, each in bounds if seconds is not None), key=lambda x: x[0], default=None
+    )
+    if longest is None or any(seconds is None for seconds, _ in bounds) or len(bounds) < len(profiles):
+        why = f"profile {named} has no bound, and --bound is not set" if named else NOBODY
+        return Promise(None, why, spreads, by_checks, bool(profiles))
+    seconds, profile = longest
+    how = "--provider" if sure else "detected"
+    return Promise(seconds, f"profile {profile.name} ({how}): {_figures(profile)}", spreads, by_checks, True)
+
+
+def fail_over_of(profiles: Sequence[LoadBalancer], *, sure: bool) -> Bound | None:
+    """How soon another node must take over the VIP of a node that is gone, and who says so; None without a promise.
+
+    Args:
+        profiles: the possible profiles; if several fit, each must promise it, and the longest time counts.
+        sure: whether the user named the profile; if not, only documented figures count.
+    """
+    figures = [(each.steering.fail_over, each) for each in profiles]
+    known = [
+        (figure.value, each)
+        for figure, each in figures
+        if figure is not None and (sure or figure.grade is Grade.DOCUMENTED)
+    ]
+    if not known or len(known) < len(figures):
+        return None
+    seconds, profile = max(known, key=lambda pair: pair[0])
+    return Bound(seconds, f"profile {profile.name} ({'--provider' if sure else 'detected'}): fail-over")
+
+
+def promise_of_reference(settings: Mapping[str, Any]) -> Promise:
+    """The promise of the reference load balancer: the settings that esipp gave it."""
+    if not {"period", "unhealthy"} <= settings.keys():
+        return Promise(None, "the reference load balancer does not report its settings", True, True, True)
+    checking = Checking(float(settings["period"]), int(settings["unhealthy"]))
+    words = f"{AS_STARTED}: N={checking.failures}, period {checking.period:g} s"
+    return Promise(checking.bound, words, True, True, True)
+
+
+def threshold_of(profiles: Sequence[LoadBalancer], *, certain: bool) -> Threshold:
+    """The threshold of the cluster's own load balancer at health-check node ports.
+
+    Args:
+        profiles: its possible profiles.
+        certain: whether the user named the profile, or the load balancer itself did.
+    """
+    checks = [(each.local.unhealthy, each) for each in profiles]
+    figures = [
+        (figure, each)
+        for figure, each in checks
+        if figure and each.local.on and each.local.target.value is Target.HEALTH_CHECK_NODE_PORT
+    ]
+    if not figures or len(figures) < len(profiles):
+        others = " or ".join(each.name for each in profiles if each not in [known for _, known in figures])
+        return Threshold(unbound=f"{others} does not probe the health-check node port" if others else "no profile fits")
+    at_once = {1 for _, each in figures if each.local.first_failure and each.local.first_failure.value}
+    counts = tuple(sorted({figure.value for figure, _ in figures} | at_once))
+    names = " or ".join(each.name for _, each in figures)
+    documented = all(figure.grade is Grade.DOCUMENTED for figure, _ in figures)
+    return Threshold(counts, names, unbound(names, certain=certain, documented=documented))
+
+
+def probe_timeout_of(profiles: Sequence[LoadBalancer], target: Target, *, certain: bool) -> Bound:
+    """When the cluster's own load balancer gives up a health check without an answer; ``GIVES_UP`` if unknown.
+
+    Args:
+        profiles: its possible profiles; if several fit, each must say it, and the longest time counts.
+        target: what the health check asks.
+        certain: whether the user named the profile, or the load balancer itself did; if not, only documented figures
+            count.
+    """
+    longest = Bound(0.0, "")
+    for each in profiles:
+        figures = [
+            check.timeout.value
+            for check in (each.local, each.cluster)
+            if check.on and check.target.value is target and check.timeout
+            if certain or check.timeout.grade is Grade.DOCUMENTED
+        ]
+        if not figures:
+            return Bound(GIVES_UP, f"the default, as profile {each.name} does not say it")
+        said = Bound(max(figures), f"profile {each.name}")
+        longest = max(longest, said, key=lambda bound: bound.seconds)
+    return longest if longest.source else Bound(GIVES_UP, "the default, as no profile says it")
+
+
+def threshold_of_reference(settings: Mapping[str, Any]) -> Threshold:
+    """The threshold of the reference load balancer: the setting that esipp gave it."""
+    if "unhealthy" not in settings:
+        return Threshold(unbound="the reference load balancer does not report its settings")
+    return Threshold((int(settings["unhealthy"]),), AS_STARTED, "")
+
+
+def unbound(names: str, *, certain: bool, documented: bool) -> str:
+    """Why a figure of profiles requires nothing; empty if it does."""
+    if not certain:
+        return f"{names} was only detected (--provider names it)"
+    return "" if documented else f"the figure of {names} is reported by others, not documented"
+
+
+def _documented(profile: LoadBalancer) -> bool:
+    """Whether the figures of its bound come from the vendor's documentation."""
+    figures = [profile.steering.bound] if profile.steering.bound else [profile.local.period, profile.local.unhealthy]
+    return all(each is not None and each.grade is Grade.DOCUMENTED for each in figures)
+
+
+def _figures(profile: LoadBalancer) -> str:
+    check = profile.local
+    if profile.steering.bound or check.unhealthy is None or check.period is None:
+        return "its own bound"
+    return f"(N+1) x period, N={check.unhealthy.value}, period {check.period.value:g} s"

@@ -1,4 +1,4 @@
-"""The first Kubernetes version that supports each check. Pure, no I/O.
+"""The first version of Kubernetes, and of kube-proxy, that supports each check. Pure, no I/O.
 
 It follows from what the check uses: fields of its Services, its paths, its scenario. The rules here are data and the
 only source. A check may require a later version itself (``Check.since``). The version is the first one in which every
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from esipp.base.errors import PreflightError
-from esipp.checks.check import KUBERNETES, Check, Feature
+from esipp.checks.check import KUBE_PROXY, KUBERNETES, PROXY_VERSION, Check, Feature
 from esipp.checks.model import (
     Backends,
     Balancer,
@@ -30,6 +30,7 @@ from esipp.checks.reference import (
     EXTERNAL_IPS_POLICY,
     FIELDS_SINCE_1_7,
     HEALTH_DOCUMENT,
+    HEALTH_WEIGHT,
     KEP_508,
     KEP_563,
     KEP_580,
@@ -39,8 +40,10 @@ from esipp.checks.reference import (
     KEP_1860,
     KEP_1959,
     KEP_2086,
+    KEP_3836,
     KEP_4444,
     OWN_TRAFFIC,
+    PROXY_HEALTHY,
     TUTORIAL_NODE_PORT,
     Reference,
 )
@@ -139,36 +142,70 @@ OF_FEATURES: tuple[tuple[str, Need], ...] = (
 )
 """Versions for other features of a check."""
 
+OF_KUBE_PROXY = frozenset({
+    TUTORIAL_NODE_PORT, KEP_508, KEP_563, AFFINITY_CONFIG, KEP_752, KEP_1669, KEP_614, HEALTH_DOCUMENT, KEP_1860,
+    OWN_TRAFFIC, KEP_2086, KEP_4444, PROXY_HEALTHY, HEALTH_WEIGHT, KEP_3836,
+})  # fmt: skip
+"""The references of features that kube-proxy implements. Where it is the service proxy, it must have the version, too,
+as it may be older than the API server. All other features are those of the API server and its controllers."""
+
 Rules = tuple[tuple[Mapping[str, str], Need], ...]
 """Versions for checks by their traits; the module ``versions`` of a suite has those of its own checks."""
 
 
 def needs_kubernetes(check: Check, rules: Rules = ()) -> Need | None:
     """Return the latest version that a check needs; None if all supported versions work."""
+    return max(_needs(check, rules), key=lambda need: need.number, default=None)
+
+
+def needs_kube_proxy(check: Check, rules: Rules = ()) -> Need | None:
+    """Return the latest version of kube-proxy that a check needs, where kube-proxy is the service proxy."""
+    needs = [need for need in _needs(check, rules) if need.because in OF_KUBE_PROXY]
+    return max(needs, key=lambda need: need.number, default=None)
+
+
+def _needs(check: Check, rules: Rules) -> list[Need]:
     needs = [need for path in check.subject.paths for uses, need in OF_PATHS if uses(path)]
     needs += [need for name, need in OF_FEATURES if name in check.features]
     traits = check.subject.traits
     needs += [need for wanted, need in rules if wanted.items() <= traits.items()]
-    needs += [Need(check.since, check.since_why)] if check.since else []
-    return max(needs, key=lambda need: need.number, default=None)
+    return needs + ([Need(check.since, check.since_why)] if check.since else [])
 
 
 def dated(check: Check, rules: Rules = ()) -> Check:
-    """Return the check with its version, as a feature and for reports."""
-    need = needs_kubernetes(check, rules)
+    """Return the check with its version, as a feature and for reports, and with kube-proxy's as a feature."""
+    need, of_proxy = needs_kubernetes(check, rules), needs_kube_proxy(check, rules)
     if need is None:
         return check
-    feature = f"{KUBERNETES}{need.since}"
-    return replace(check, features=check.features | {feature}, since=need.since, since_why=need.because)
+    features = check.features | {f"{KUBERNETES}{need.since}"}
+    features |= {f"{KUBE_PROXY}{of_proxy.since}"} if of_proxy else set()
+    return replace(check, features=features, since=need.since, since_why=need.because)
 
 
-def version_features(git_version: str, checks: Iterable[Check]) -> dict[str, Feature]:
-    """Return the version features of a server; a server with an unreadable version has all of them."""
-    names = {name for check in checks for name in check.features if name.startswith(KUBERNETES)}
-    numbers = {name: read_version(name.removeprefix(KUBERNETES)) or OLDEST for name in names}
-    has = read_version(git_version)
-    why = f"the server is {git_version.removeprefix('v')}"
-    return {name: Feature(has is None or has >= numbers[name], why) for name in sorted(names, key=numbers.__getitem__)}
+def version_features(git_version: str, checks: Iterable[Check], kube_proxy: str = "") -> dict[str, Feature]:
+    """Return the version features of a cluster; a component with an unreadable version has all of them.
+
+    Args:
+        git_version: the API server's version.
+        checks: the checks that need them.
+        kube_proxy: that of kube-proxy, as in the fact ``PROXY_VERSION``; empty if it is not the service proxy.
+    """
+    asked = {name for check in checks for name in check.features}
+    found: dict[str, Feature] = {}
+    for prefix, version, who in ((KUBERNETES, git_version, "the server"), (KUBE_PROXY, kube_proxy, "kube-proxy")):
+        has, why = read_version(version), f"{who} is {version.removeprefix('v') or 'of no known version'}"
+        numbers = {name: read_version(name.removeprefix(prefix)) or OLDEST for name in asked if name.startswith(prefix)}
+        found |= {
+            name: Feature(has is None or has >= numbers[name], why) for name in sorted(numbers, key=numbers.__getitem__)
+        }
+    return found
+
+
+def versions_at(facts: Mapping[str, str], checks: Iterable[Check]) -> dict[str, Feature]:
+    """Return the version features of a cluster with these facts."""
+    its = facts.get("service-proxy", "unknown") in ("kube-proxy", "unknown")
+    of_proxy = facts.get(PROXY_VERSION, "") if its else ""
+    return version_features(facts.get("kubernetes", ""), checks, of_proxy)
 
 
 def asked_version(text: str) -> tuple[int, int]:

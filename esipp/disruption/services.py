@@ -183,7 +183,7 @@ class AgentDisturbed(OnNodes):
 
     def do(self) -> None:
         """Disturb it."""
-        self._starts = {uid_of(pod): starts_of([pod])[0] for pod in self._pods()}
+        self._starts = {uid_of(pod): starts_of([pod])[0] for pod in agent_pods(self.cluster, self.what)}
         super().do()
 
     def back(self) -> str:
@@ -221,8 +221,9 @@ class AgentDisturbed(OnNodes):
                 self._deleted.add(uid_of(pod))
 
     def _pods(self) -> list[Json]:
-        """The agent's pods on the node."""
-        return on_node(agent_pods(self.cluster, self.what), self._node)
+        """The agent's pods on the node, and those made since: what replaces a controller may be on another node."""
+        found = agent_pods(self.cluster, self.what)
+        return [pod for pod in found if on_node([pod], self._node) or uid_of(pod) not in self._starts]
 
 
 @dataclass

@@ -16,8 +16,8 @@ from enum import StrEnum
 
 from esipp.base.client_places import BEHIND_NAT, BEHIND_ROUTER
 from esipp.checks.check import AT_VIPS, NAT, OUTSIDE, ROUTED, TWO_ADDRESSES, Feature, of_nodes
-from esipp.checks.model import Family
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import Family, Outcome
+from esipp.judging.observation import Observation
 from esipp.judging.topology import IPAddress, Node, Pod, parse_address
 
 CLOSED = (

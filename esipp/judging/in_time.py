@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Status
-from esipp.checks.observation import Outcome
-from esipp.checks.timing import Blur, Held, hold, needed
+from esipp.checks.model import Outcome
+from esipp.checks.timing import Blur, Bound, Held, hold, needed
 from esipp.judging.controls import but_one
 from esipp.judging.frame import Decision, undecided
-from esipp.judging.promise import Bound
 
 MOST_NAMED = 5
 """The most ports that a verdict names."""

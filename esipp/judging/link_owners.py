@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from esipp.base.plural import counted
 from esipp.checks.check import Check, Status
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Outcome
 from esipp.checks.power import most_unseen, say_share
 from esipp.judging.frame import Decision, ours_failed, undecided
 

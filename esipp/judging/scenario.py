@@ -1,6 +1,7 @@
 """Scenarios: what a kind of experiment registers, and the registry. Nothing here runs an experiment.
 
-``esipp/scenarios/NAME/scenario.py`` defines ``SCENARIO``. The registry finds the folders itself; there is no list.
+``esipp/scenarios/NAME/judge.py`` defines ``SCENARIO``. The registry finds the folders itself; there is no list. Each
+room above finds its own module of a folder (``Scenario.part``).
 """
 
 import pkgutil
@@ -8,14 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from esipp.base.document import Section
 from esipp.checks.catalog import suite_names
-from esipp.checks.check import Check, Status, Subject
-from esipp.checks.observation import Observation, Verdict, Witness
+from esipp.checks.check import Check, Status, Subject, Verdict
 from esipp.checks.rights import Right
 from esipp.judging.frame import Decision, Known, give_verdict
+from esipp.judging.observation import Observation, Witness
 from esipp.judging.schedule import PlannedEvent
 
 FOLDER = "esipp.scenarios"
@@ -82,9 +84,35 @@ class Typical:
     events: tuple[PlannedEvent, ...] = ()
 
 
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _no_figures(_: Any) -> tuple[tuple[str, str], ...]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sections:
+    """What reports show of a recorded run (``ledger.reading.RecordedRun``): ``SECTIONS`` of ``sections.py``.
+
+    Args:
+        section: in report.html.
+        summary: in the summary of a run.
+        brief: in report.md.
+        key_figures: the few figures at the end of a run's output, each a label and words. Scenarios with the same label
+            share a line.
+    """
+
+    section: Callable[[Any], Section | None] = _nothing
+    summary: Callable[[Any], Section | None] = _nothing
+    brief: Callable[[Any], Section | None] = _nothing
+    key_figures: Callable[[Any], Iterable[tuple[str, str]]] = _no_figures
+
+
 @dataclass(frozen=True)
 class Numbers:
-    """A scenario's part of report.json.
+    """A scenario's part of report.json: ``NUMBERS`` of ``numbers.py``.
 
     Args:
         name: its key there.
@@ -99,7 +127,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Durations:
-    """Durations that ``esipp diff`` compares between two runs.
+    """Durations that ``esipp diff`` compares between two runs: ``DURATIONS`` of ``numbers.py``.
 
     Args:
         name: what they measure.
@@ -134,14 +162,6 @@ def name_fault(check: Check, _: Verdict) -> str:
     return check.fails_if
 
 
-def _nothing(_: Any) -> None:
-    return None
-
-
-def _no_figures(_: Any) -> tuple[tuple[str, str], ...]:
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A kind of experiment.
@@ -160,12 +180,6 @@ class Scenario:
         lacks: why recorded evidence cannot decide a check, empty if it can; by default if the run did not ask it.
         pack: what of the evidence is recorded under ``record``, if other records have the rest.
         unpack: the evidence again, from what was packed and the run's other records.
-        section: what report.html shows of a recorded run (``ledger.reading.RecordedRun``).
-        summary: what the summary of a run shows of it.
-        brief: what report.md shows of it.
-        key_figures: the few figures of it at the end of a run's output, each a label and words. Scenarios with the same
-            label share a line.
-        numbers: its part of report.json. ``durations``: what ``esipp diff`` compares.
         phases: the parts of its run and how long each usually takes, in order.
         beside: whether its run may be beside that of others which say so: it loads little, and holds what it measures
             against a control of its own. ``judging/schedule.py`` says what events may do for that.
@@ -185,15 +199,14 @@ class Scenario:
     with_known: Callable[[Any, Known], Any] = _alone
     pack: Callable[[Any], Any] = _same
     unpack: Callable[[Any, RunThen], Any] | None = None
-    section: Callable[[Any], Section | None] = _nothing
-    summary: Callable[[Any], Section | None] = _nothing
-    brief: Callable[[Any], Section | None] = _nothing
-    key_figures: Callable[[Any], Iterable[tuple[str, str]]] = _no_figures
-    numbers: Numbers | None = None
-    durations: Durations | None = None
     phases: tuple[Typical, ...] = ()
     beside: bool = False
     rights: tuple[Right, ...] = ()
+
+    def part(self, module: str, name: str) -> Any:
+        """What a module of its folder defines under a name; None if there is none."""
+        where = f"{FOLDER}.{self.name}.{module}"
+        return getattr(import_module(where), name, None) if find_spec(where) else None
 
     def own(self, checks: Iterable[Check]) -> list[Check]:
         """Those of the checks that it decides."""
@@ -214,7 +227,7 @@ class Scenario:
 def scenarios() -> tuple[Scenario, ...]:
     """Every scenario: each folder of ``esipp/scenarios``, in the order of a run."""
     folders = (each.name for each in pkgutil.iter_modules(import_module(FOLDER).__path__) if each.ispkg)
-    found: list[Scenario] = [import_module(f"{FOLDER}.{name}.scenario").SCENARIO for name in folders]
+    found: list[Scenario] = [import_module(f"{FOLDER}.{name}.judge").SCENARIO for name in folders]
     return tuple(sorted(found, key=lambda each: (suite_names().index(each.suite), each.order, each.name)))
 
 

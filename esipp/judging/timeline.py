@@ -324,7 +324,7 @@ def cut(
     for since, until in zip(causes, [*causes[1:], end], strict=True):
         made, late = list[Sample](), list[Sample]()
         for sample in stream.view(since, until):
-            (late if responds(sample) and sample.ended > until else made).append(sample)
+            (late if sample.ended > until and responds(sample) else made).append(sample)
         found.append(Cut(until, made, late))
     return found
 
@@ -432,7 +432,7 @@ def is_late(sample: Sample) -> bool:
 def gaps(samples: Iterable[Sample], causes: Sequence[float] = ()) -> list[Gap]:
     """The gaps, split at the times of the single changes; ``samples`` are in order of start."""
     found: list[Gap] = []
-    missed = [s.started for s in samples if not s.answered or is_late(s)]
+    missed = [s.started for s in samples if s.outcome != ANSWERED or s.ended - s.started >= LATE_ANSWER]
     marks = sorted(causes)
     for at in missed:
         last = found[-1] if found else None
@@ -446,7 +446,9 @@ def gaps(samples: Iterable[Sample], causes: Sequence[float] = ()) -> list[Gap]:
 def tally(samples: Sequence[Sample], causes: Sequence[float] = ()) -> Tally:
     """The numbers of these requests."""
     found = gaps(samples, causes)
-    longest = max(found, key=lambda gap: gap.seconds, default=None)
+    if not found:
+        return Tally(len(samples))
+    longest = max(found, key=lambda gap: gap.seconds)
     lost = sum(1 for s in samples if not s.answered)
     return Tally(len(samples), lost, sum(1 for s in samples if is_late(s)), longest)
 
@@ -773,10 +775,14 @@ def say_sources(counts: Counter[str]) -> str:
 def sources(answers: Iterable[Sourced]) -> Sources:
     """Count the answers by their source."""
     found = Sources()
+    known: dict[tuple[str, int], tuple[bool, Collection[IPAddress]]] = {}  # many answers share few of both
     for sample, allowed in answers:
         if not sample.source:
             continue
-        if parse_address(sample.source) in allowed:
+        pair = sample.source, id(allowed)
+        if pair not in known:
+            known[pair] = parse_address(sample.source) in allowed, allowed
+        if known[pair][0]:
             found.right[sample.source] += 1
         else:
             found.wrong[sample.source] += 1

@@ -1,4 +1,4 @@
-"""Topology: the owners of addresses, that is nodes and their roles, pods, clients and VIPs. Pure.
+"""Topology: nodes and their roles, pods, clients and VIPs, each with its addresses. Pure.
 
 Addresses are compared as addresses, never as strings: v4-mapped and zero-compressed forms are the same address.
 """
@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from esipp.base.customisation import NOTHING, Customisation
-from esipp.checks.model import AddressClass, Client, Family, Path, Role, Vantage
+from esipp.checks.model import Client, Family, Role
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -111,14 +111,6 @@ class Stand:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """The origin of an address: the classes that it fits for one client, and its owner as text."""
-
-    classes: frozenset[AddressClass]
-    owner: str
-
-
-@dataclass(frozen=True)
 class Topology:
     """The part of the cluster that the judge needs."""
 
@@ -127,51 +119,6 @@ class Topology:
     stands: Mapping[str, Stand] = field(default_factory=dict)
     backends: Mapping[str, Pod] = field(default_factory=dict)
     balancers: Mapping[str, frozenset[IPAddress]] = field(default_factory=dict)
-
-    def origin(self, path: Path, seen: str, source: str | None) -> Origin:
-        """The origin of the source address that a backend saw.
-
-        Args:
-            path: the path of the probe; its client decides what ``client`` means.
-            seen: the source address the backend saw.
-            source: the address of the client's own socket. For a client outside or in a pod, ``client`` is exactly
-                this one, or what NAT before the cluster makes of it; for a host process it is any address of its node,
-                as masquerading picks the outgoing one.
-        """
-        address = parse_address(seen)
-        classes: set[AddressClass] = set()
-        owners: list[str] = []
-        stand = self.stands.get(path.client.name)
-        if source is not None and self.shown(path.client.name, source) == address:
-            classes.add(AddressClass.CLIENT)
-            owners.append(f"client {path.client.name}")
-        for other in self.stands.values():
-            if other is not stand and other.client.vantage is not Vantage.NODE and address in other.addresses:
-                owners += [f"client {other.client.name}"] if other.client.name not in self.backends else []
-                if other.client.vantage is Vantage.POD:
-                    classes.add(AddressClass.POD)
-        for node in self.nodes.values():
-            if address in node.addresses:
-                owners.append(f"node {node.name}{self._remark(node.name, path)}")
-                own = stand is not None and stand.node == node.name
-                if own and path.client.vantage is Vantage.NODE:
-                    classes.add(AddressClass.CLIENT)  # and no other: otherwise a rewritten source would look the same
-                elif own and path.client.name in self.backends:
-                    classes.add(AddressClass.HAIRPIN)
-                else:
-                    classes.add(AddressClass.NODE)
-        for pod in self.backends.values():
-            held = {parse_address(a) for a in pod.addresses.values()}
-            if address in held and not classes & {AddressClass.CLIENT, AddressClass.NODE, AddressClass.HAIRPIN}:
-                classes.add(AddressClass.POD)
-                owners.append(f"pod {pod.name}")
-        for name, addresses in self.balancers.items():
-            if address in addresses:
-                classes.add(AddressClass.LOAD_BALANCER)
-                owners.append(f"load balancer of {name}")
-        if not classes:
-            classes.add(AddressClass.OTHER)
-        return Origin(frozenset(classes), " or ".join(owners) or "unknown address")
 
     def shown(self, client: str, own: str) -> IPAddress:
         """The address with which the cluster sees a client's socket: its own, or its translation behind NAT."""
@@ -205,18 +152,6 @@ class Topology:
             },
             "balancers": {name: sorted(str(a) for a in own) for name, own in self.balancers.items() if own},
         }
-
-    def _remark(self, node: str, path: Path) -> str:
-        """The role of a node on a path, so that a reader sees where the source was rewritten."""
-        parts = []
-        stand = self.stands.get(path.client.name)
-        if path.entry.role and self.roles.get(path.entry.role) == node:
-            parts.append("the node dialled")
-        if stand and stand.node == node:
-            parts.append("the client's")
-        if not parts and self.roles.get(Role.ENDPOINT_NODE) == node:
-            parts.append("the endpoint's")
-        return f" ({', '.join(parts)})" if parts else ""
 
 
 def _pairs(behind_nat: Mapping[IPAddress, IPAddress]) -> dict[str, str]:

@@ -22,8 +22,9 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from esipp.base.redaction import KNOWN
-from esipp.checks.observation import Observation, Verdict, Witness
+from esipp.checks.check import Verdict
 from esipp.checks.reference import Reference, read_reference
+from esipp.judging.observation import Observation, Witness
 from esipp.judging.scenario import recorded_as
 from esipp.judging.timeline import Sample, Stream
 from esipp.judging.topology import IPAddress

@@ -7,9 +7,8 @@ from typing import Literal
 
 from esipp.base.errors import ExitCode
 from esipp.base.plural import counted, form
-from esipp.checks.check import Binding, Level, Status
+from esipp.checks.check import Binding, Level, Status, Verdict
 from esipp.checks.known_differences import Nature
-from esipp.checks.observation import Verdict
 from esipp.checks.waivers import NONE, Waivers
 
 WORST_FIRST = (

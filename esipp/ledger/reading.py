@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, TypeVar
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.hashing import file_name
 from esipp.base.plural import counted
-from esipp.checks.check import OWN_REFERENCE, Binding, Fact, Feature, Status
-from esipp.checks.observation import Verdict, Witness
+from esipp.checks.check import OWN_REFERENCE, Binding, Fact, Feature, Status, Verdict
 from esipp.checks.power import say_run
 from esipp.checks.waivers import recorded
+from esipp.judging.observation import Witness
 from esipp.ledger.codec import EvidenceError, read_judged, read_record
 from esipp.ledger.conclusion import Conclusion, Scale, conclude, scale_of
 from esipp.ledger.file import READABLE, Ledger

@@ -5,6 +5,7 @@ again. A value of any form is only held to be one that every report can show.
 """
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Annotated, Any, Literal, NotRequired, Union
 
 from pydantic import Discriminator, Field, Strict, Tag, ValidationError, with_config
@@ -13,8 +14,7 @@ from typing_extensions import TypedDict
 from esipp.base.schema import EXACTLY, CheckId, Count, Digest, adapter, note, schema_of
 from esipp.checks.check import Binding, Level, Profile, Status
 from esipp.checks.known_differences import Nature
-from esipp.checks.model import AddressClass, Claim, Family, Protocol, ServiceType, TrafficPolicy
-from esipp.checks.observation import Outcome
+from esipp.checks.model import AddressClass, Claim, Family, Outcome, Protocol, ServiceType, TrafficPolicy
 from esipp.checks.path import Spread
 from esipp.checks.waivers import RecordedWaivers
 from esipp.judging.schedule import Touches
@@ -445,6 +445,8 @@ def fault_of(record: Mapping[str, Any]) -> str:
 PLAIN = frozenset({str, bool, type(None)})
 """The types of values that every report can show."""
 
+NUMBERS = frozenset({int, float})
+
 
 def _too_much(value: Any, depth: int = 0) -> str:
     """Why a report cannot show a value of any form: its numbers are not finite, or it is nested too deep."""
@@ -454,7 +456,13 @@ def _too_much(value: Any, depth: int = 0) -> str:
         return "" if -MOST < value < MOST else "a number out of range"
     if depth > DEEPEST:
         return "nested too deep"
-    for each in value.values() if isinstance(value, dict) else value:
+    within = value.values() if isinstance(value, dict) else value
+    kinds = {*map(type, within)}
+    if kinds <= PLAIN:
+        return ""
+    if kinds <= NUMBERS and -MOST < min(within) <= max(within) < MOST and isfinite(sum(within)):
+        return ""  # most of a large ledger, without a call for each number; the sum shows what is not one
+    for each in within:
         if type(each) not in PLAIN and (fault := _too_much(each, depth + 1)):
             return fault
     return ""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from esipp.base.errors import PreflightError
-from esipp.checks.check import Check, Feature, Status, missing_features
-from esipp.checks.observation import Observation, Verdict
-from esipp.checks.versions import version_features
+from esipp.checks.check import Check, Feature, Status, Verdict, missing_features
+from esipp.checks.versions import versions_at
 from esipp.judging.frame import Known
+from esipp.judging.observation import Observation
 from esipp.judging.scenario import RunThen, Scenario, scenario_of, where_to_look
 from esipp.ledger.codec import read_record
 from esipp.ledger.older import fact
@@ -105,8 +105,7 @@ class Bench:
     def _all_features(self, then: Known) -> dict[str, Feature]:
         wanted = {name for check in self.checks for name in check.features}
         unknown = Feature(False, "not determined in that run", ours=True)
-        version = version_features(then.facts.get("kubernetes", ""), self.checks)
-        return {**dict.fromkeys(wanted, unknown), **version, **then.features}
+        return {**dict.fromkeys(wanted, unknown), **versions_at(then.facts, self.checks), **then.features}
 
     def lacks(self, check: Check) -> str:
         """Why a check cannot be judged from the evidence of that run; empty if it can."""

@@ -17,10 +17,9 @@ from esipp.base.echo_token import TOKEN
 from esipp.base.errors import EsippError, ExitCode, PreflightError
 from esipp.base.implementation import Pairs, as_json
 from esipp.base.redaction import KNOWN, learn_cloud, redact
-from esipp.checks.check import Binding, Check, Feature
+from esipp.checks.check import Binding, Check, Feature, Verdict
 from esipp.checks.disruption import Disruption
 from esipp.checks.exclusions import Exclusions, as_words
-from esipp.checks.observation import Verdict
 from esipp.checks.required_features import NOT_LOOKED_FOR, check_required, refusal
 from esipp.checks.waivers import NONE, Waiver, Waivers
 from esipp.judging.scenario import where_to_look

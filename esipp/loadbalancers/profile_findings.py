@@ -7,9 +7,9 @@ from ipaddress import ip_address
 
 from esipp.checks.check import Fact
 from esipp.checks.model import AddressClass, Family, Path, TrafficPolicy, Vantage
-from esipp.checks.observation import Observation
 from esipp.checks.profile import Class, LoadBalancer
-from esipp.judging.promise import PERIOD_OFF, Checking
+from esipp.checks.timing import PERIOD_OFF, Checking
+from esipp.judging.observation import Observation, origin_of
 from esipp.judging.topology import Topology
 from esipp.loadbalancers.detection import UNKNOWN, Detected
 from esipp.loadbalancers.profiles.words import seconds, sources_seen
@@ -54,7 +54,7 @@ def behaviour(
         counted = observed[service.policy or TrafficPolicy.CLUSTER]
         for each in observations.get(path.key, ()):
             if each.seen and each.source:
-                classes = topology.origin(path, each.seen[0], each.source[0]).classes
+                classes = origin_of(topology, path, each.seen[0], each.source[0]).classes
                 first = next((one for one in AddressClass if one in classes), AddressClass.OTHER)
                 counted[first] += each.count
                 others |= {each.seen[0]} if first in PROXIED else set()

@@ -7,7 +7,7 @@ from typing import Any
 from esipp.base.json import Json
 from esipp.checks.model import Family
 from esipp.checks.profile import Figure, LoadBalancer
-from esipp.judging.promise import promise_of_reference
+from esipp.checks.timing import promise_of_reference
 from esipp.loadbalancers.profiles.words import takes
 
 ASSIGNED, ANSWERING, REMOVED = 60.0, 30.0, 90.0

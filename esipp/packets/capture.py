@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from esipp.base.waiting import Budget, Reading, converge
-from esipp.checks.observation import Observation
+from esipp.judging.observation import Observation
 from esipp.judging.topology import parse_address
 
 # ------------------------------------------------------------------------------------------------------------ the scope

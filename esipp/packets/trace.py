@@ -1,12 +1,18 @@
-"""Traces: one connection followed through the captures, with its four tuples and the changes of its source."""
+"""Traces: captures of all nodes in a window, and one connection followed through them: its four tuples, the changes of
+its source, and what that testifies.
+"""
 
+import contextlib
 import itertools
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from esipp.checks.observation import Observation
+from esipp.base.errors import HarnessError
+from esipp.checks.model import Outcome, Protocol
+from esipp.judging.observation import Observation, Witness
 from esipp.packets.capture import (
     ERROR,
     IN,
@@ -18,10 +24,13 @@ from esipp.packets.capture import (
     Capture,
     End,
     Join,
+    Scope,
     Sighting,
+    Tap,
     plain,
     say,
 )
+from esipp.probing.prober import Job, Prober
 
 Flow = tuple[str, Join, End, End]
 
@@ -391,3 +400,125 @@ def _turned_back(requests: tuple[Sighting, ...]) -> str:
 
 def _say(each: Sighting) -> str:
     return f"{say(each.source)} -> {say(each.destination)} on {each.node} {each.direction} {each.interface}"
+
+
+# --------------------------------------------------------------------------------------------- the captures of a window
+KNOWN_TIMEOUT = 2.0
+"""Seconds for a probe of an agent to its own node's listener; a capture without that probe is not trusted."""
+
+PROTOCOLS = {"http": Protocol.TCP, "tcp": Protocol.TCP, "udp": Protocol.UDP, "sctp": Protocol.SCTP}
+"""The protocol of each listener of an echo server."""
+
+
+@dataclass
+class Watch:
+    """Captures of all nodes with an agent, from ``begin`` to ``end``; it never fails a run.
+
+    Args:
+        endpoints: who answers, as ``Tracer`` has it.
+        scope: what is captured.
+        ways: the prefix of a command on each node.
+        known: what each capture must see: a connection of this prober to this address and port.
+        captures: those that can be believed.
+        blind: which cannot be believed, and why; empty where all can.
+    """
+
+    endpoints: Mapping[End, str]
+    scope: Scope = field(default_factory=lambda: Scope(()))
+    ways: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    known: Mapping[str, tuple[Prober, End]] = field(default_factory=dict)
+    captures: list[Capture] = field(default_factory=list)
+    blind: str = ""
+    traces: dict[tuple[str, int], Trace] = field(default_factory=dict)
+    _taps: list[Tap] = field(default_factory=list)
+    _known: dict[str, list[Observation]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Start a tap on every node, wait until all listen, and send what each must see."""
+        for node, way in sorted(self.ways.items()):
+            self._taps.append(Tap(node, way, self.scope))
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            list(pool.map(Tap.listening, self._taps))
+        self._send_known()
+
+    def end(self) -> None:
+        """Send once more what each tap must see, stop them all, and ask each whether it can be believed."""
+        self._send_known()
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            taken = list(pool.map(Tap.stop, self._taps))
+        doubts = {capture.node: capture.blindness(self._known.get(capture.node, ())) for capture in taken}
+        self.captures = [capture for capture in taken if not doubts[capture.node]]
+        self.blind = "; ".join(doubt for doubt in doubts.values() if doubt)
+
+    def stop(self) -> None:
+        """Stop whatever still runs; for the end of a run that was cut short."""
+        for tap in self._taps:
+            tap.stop()
+
+    def witnesses(self, observations: Mapping[str, Iterable[Observation]]) -> dict[str, list[Witness]]:
+        """The witnesses of packets for each fully recorded connection, by path."""
+        tracer = Tracer(self.captures, self.endpoints)
+        seeing = {capture.node for capture in self.captures}
+        whole = set(self.endpoints.values()) <= seeing and not any(capture.dropped for capture in self.captures)
+        found: dict[str, list[Witness]] = {}
+        for key, made in observations.items():
+            for each in made:
+                if each.ports or not each.source:
+                    continue  # stands for many, or never left its client
+                trace = self.traces[key, each.seq] = tracer.trace(each)
+                found.setdefault(key, []).append(_witness(each, trace, whole=whole))
+        return found
+
+    def unseen(
+        self, observations: Mapping[str, Iterable[Observation]], witnesses: Mapping[str, Iterable[Witness]]
+    ) -> list[str]:
+        """A sentence for each protocol of which the captures show no answered connection, though they show others."""
+        answered, shown = Counter[Protocol](), Counter[Protocol]()
+        for key, made in observations.items():
+            known = {each.seq: each.seen for each in witnesses.get(key, ())}
+            for each in made:
+                protocol = PROTOCOLS.get(str((each.echo or {}).get("protocol")))
+                if each.seq in known and each.outcome is Outcome.ANSWERED and protocol:
+                    answered[protocol] += 1
+                    shown[protocol] += known[each.seq]
+        return [
+            f"no capture shows any of {number} answered connections over {protocol}: only the echo server shows them"
+            for protocol, number in sorted(answered.items())
+            if not shown[protocol] and shown.total()
+        ]
+
+    def _send_known(self) -> None:
+        flying = {
+            node: agent.submit(Job(f"known {node}", "tcp", *end, 1, KNOWN_TIMEOUT))
+            for node, (agent, end) in self.known.items()
+        }
+        for node, future in flying.items():
+            with contextlib.suppress(TimeoutError, HarnessError):  # then that capture lacks its proof
+                self._known.setdefault(node, []).extend(future.result(timeout=KNOWN_TIMEOUT + 10))
+
+
+def _moved(change: Change) -> str:
+    """A change without the ports, which differ from connection to connection."""
+    if change.moved:
+        return (
+            f"{change.node}, between {change.before} and {change.after}: NAT moved the source port of {change.was[0]}"
+        )
+    return f"{change.node}, between {change.before} and {change.after}: {change.was[0]} became {change.became[0]}"
+
+
+def _witness(observation: Observation, trace: Trace, *, whole: bool) -> Witness:
+    """What a trace testifies; that nothing went to a backend only if every backend's node was watched, without loss."""
+    agreement, why = agree(observation, trace)
+    if observation.outcome is not Outcome.ANSWERED and trace.delivered is None and not whole:
+        agreement = Agreement.UNSEEN
+    return Witness(
+        observation.path,
+        observation.seq,
+        seen=agreement is Agreement.AGREED,
+        words=trace.said(),
+        delivered=trace.delivered,
+        change="; ".join(dict.fromkeys(_moved(change) for change in trace.changes)),
+        contradiction=why if agreement is Agreement.CONTRADICTION else "",
+        doubt=trace.apart,
+        turned_back=trace.turned_back,
+    )

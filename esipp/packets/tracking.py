@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
-from esipp.checks.observation import Observation, Outcome, Tracked
+from esipp.checks.model import Outcome
+from esipp.judging.observation import Observation, Tracked
 from esipp.packets.capture import FEWEST_CORES, End, plain, say
 
 EVERY = 8.0

@@ -7,10 +7,11 @@ from typing import Any
 
 import yaml
 
+from esipp.checks.check import PROXY_VERSION
 from esipp.checks.check import Fact as Fact
 from esipp.checks.model import AddressClass, EntryKind, Path, Vantage
-from esipp.checks.observation import Observation
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.judging.observation import Observation, origin_of
 from esipp.judging.topology import Topology
 from esipp.preflight import cilium
 from esipp.probing.prober import Job, Prober
@@ -22,10 +23,7 @@ PROXY_MODE = ("127.0.0.1", 10249, "/proxyMode")
 SETTINGS = ("proxy-mode", "detect-local", "node-port-addresses", "localhost-node-ports", "masquerade-all")
 """The facts about kube-proxy's settings."""
 
-VERSION = "kube-proxy-version"
-"""The fact of kube-proxy's version, which may differ from the API server's."""
-
-VERSIONS = {"kube-proxy": VERSION, "kube-flannel-ds": "flannel.version"}
+VERSIONS = {"kube-proxy": PROXY_VERSION, "kube-flannel-ds": "flannel.version"}
 """The facts of versions, by the DaemonSet whose image has it; that of Cilium is set even if DaemonSets are unknown."""
 
 KUBE_PROXY = "kube-proxy"
@@ -207,7 +205,7 @@ def listener_facts(
             continue  # traffic within a node is never masqueraded
         for each in observations.get(path.key, ()):
             if each.seen and each.source:
-                own = AddressClass.CLIENT in topology.origin(path, each.seen[0], each.source[0]).classes
+                own = AddressClass.CLIENT in origin_of(topology, path, each.seen[0], each.source[0]).classes
                 sources[f"pod-to-node.{path.family.value.lower()}"].add("unchanged" if own else "masqueraded")
     how = "the control listeners in the judged window"
     return {name: Fact(values.pop() if len(values) == 1 else "mixed", how) for name, values in sources.items()}

@@ -13,16 +13,20 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import (
     HEALTH_VIEW,
     HOST_NETWORK,
+    KUBE_PROXY,
     KUBERNETES,
     LINK_LOCAL,
     LONG,
     NAT,
+    OF_VERSIONS,
     ONE_NODE,
     OUTSIDE,
     OWN_REFERENCE,
+    PROXY_VERSION,
     ROUTED,
     TWO_ADDRESSES,
     WITHOUT_NODE_PORTS,
+    Fact,
     Feature,
     on_link,
 )
@@ -30,7 +34,7 @@ from esipp.checks.exclusions import features_of
 from esipp.checks.model import Balancer, Claim, Family, Role
 from esipp.checks.profile import LoadBalancer
 from esipp.checks.required_features import check_required
-from esipp.checks.versions import read_version, version_features
+from esipp.checks.versions import read_version, versions_at
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster, UnreachableError
 from esipp.cluster.dialect import CLUSTER_IPS_SINCE, NEWEST
 from esipp.cluster.rights import rights_features
@@ -45,10 +49,10 @@ from esipp.loadbalancers.reference import DEFAULT, Reference, as_it_runs
 from esipp.loadbalancers.reference import find as find_reference
 from esipp.loadbalancers.timeouts import steering_of
 from esipp.loadbalancers.views import CLOUDS, NO_TOOL, asked_of, provider_of
-from esipp.preflight import outside_clients
+from esipp.preflight import kube_proxy, outside_clients
 from esipp.preflight.cilium import sctp_feature
 from esipp.preflight.components import BALANCER, NETWORK, find_components, node_facts, reference_component
-from esipp.preflight.facts import VERSION, proxy_facts
+from esipp.preflight.facts import proxy_facts
 from esipp.preflight.outside_clients import NO_CLIENT_OUTSIDE
 from esipp.preflight.steps import (
     Outside,
@@ -151,15 +155,16 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     services = _service_families(cluster, version)
     for name, fact in {**node_facts(raw, services), **proxy_facts(cluster)}.items():
         facts[name], decided[name] = fact.value, fact.decided
-    if facts["service-proxy"] in ("kube-proxy", "unknown") and facts.get(VERSION, "unknown") == "unknown":
-        facts[VERSION] = facts["kubelet"] if len(facts["kubelet"].split(", ")) == 1 else "unknown"
-        decided[VERSION] = "the kubelets' version, because no DaemonSet shows kube-proxy's"
     features = _features(nodes, roles, services, settings.seed)
     families = [family for family in Family if features[f"family.{family.value.lower()}"].present]
     features |= outside_clients.features(outside.places, outside.described.values(), families, outside.tools)
     features |= _of_a_pod(settings, features)
     features |= _reference_features(reference)
     components, notes = find_components(cluster, version, raw)
+    if facts["service-proxy"] in ("kube-proxy", "unknown"):
+        declared = {name: Fact(facts[name], decided[name]) for name in (PROXY_VERSION,) if name in facts}
+        for name, fact in kube_proxy.version_facts(version, components, declared).items():
+            facts[name], decided[name] = fact.value, fact.decided
     workloads = workloads_of(components)
     add_ons = [each.name for each in components if each.kind == NETWORK]
     objects = objects_of(cluster, all_profiles(), workloads, add_ons)
@@ -211,7 +216,7 @@ def look_around(cluster: Cluster, settings: Settings, earlier: EarlierSteps) -> 
     features |= left_out(settings.without, features) | features_of(settings.exclude)
     if not features[HOST_NETWORK].present:  # then there are no root privileges and no raw sockets either
         features |= dict.fromkeys(("packets", "sctp"), features[HOST_NETWORK])
-    features |= version_features(version, all_checks())
+    features |= versions_at(facts, all_checks())
     playing = with_control_plane(nodes.values(), roles, settings.seed)
     chosen = sample(nodes.values(), playing, settings.sample_nodes, settings.seed)
     facts["nodes.sampled"], decided["nodes.sampled"] = chosen.words, chosen.decided
@@ -244,10 +249,10 @@ def left_out(without: Iterable[str], features: Mapping[str, Feature]) -> dict[st
         PreflightError: there is no such feature, or it is a version, which no cluster can lack alone.
     """
     for name in sorted(set(without)):
-        version = name.removeprefix(KUBERNETES)
-        if version != name:
+        if name.startswith(OF_VERSIONS):
+            version = name.removeprefix(KUBERNETES).removeprefix(KUBE_PROXY)
             raise PreflightError(
-                f"--without {name}: esipp cannot leave out a Kubernetes version.",
+                f"--without {name}: esipp cannot leave out a version.",
                 f"'esipp list --kubernetes {version}' lists the checks that such a server supports.",
             )
         if name not in features and name not in carrying.NAMES:

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from esipp.base.errors import ExitCode
 from esipp.base.plural import counted
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Profile, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Profile, Status, Verdict
 from esipp.checks.reference import titles, with_urls
 from esipp.judging.durations import shares
 from esipp.ledger.conclusion import FINE

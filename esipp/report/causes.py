@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from esipp.checks.check import Level, Status
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.known_differences import Nature
-from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.recorded_checks import RecordedCheck
 

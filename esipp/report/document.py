@@ -16,7 +16,7 @@ from esipp.checks.known_differences import Nature
 from esipp.checks.model import AddressClass, Family, Protocol
 from esipp.checks.path import Spread
 from esipp.checks.reference import Reference
-from esipp.judging.scenario import scenarios
+from esipp.judging.scenario import Numbers, scenarios
 from esipp.ledger.codec import record_of
 from esipp.ledger.conclusion import Result
 from esipp.ledger.reading import LEDGER, RecordedRun
@@ -309,9 +309,14 @@ class Document(TypedDict):
     notes: list[Note]
 
 
+def _numbers() -> list[Numbers]:
+    """The parts of scenarios."""
+    return [found for each in scenarios() if (found := each.part("numbers", "NUMBERS"))]
+
+
 def schema() -> str:
     """The text of report.schema.json: the document, with each scenario's own numbers."""
-    measured = {each.numbers.name: each.numbers.of for each in scenarios() if each.numbers}
+    measured = {each.name: each.of for each in _numbers()}
     whole: Any = TypedDict("Document", {**Document.__annotations__, **measured})  # type: ignore[misc]  # its fields are known at run time
     whole.__doc__ = Document.__doc__
     return schema_of(with_config(EXACTLY)(whole), "report-3", "report.json of an esipp run")
@@ -404,7 +409,7 @@ def document(run: RecordedRun) -> Json:
         ],
         "rows": _checks(run),
         "sections": as_json(sections(run)),
-        **{each.numbers.name: each.numbers.make(run) for each in scenarios() if each.numbers},
+        **{each.name: each.make(run) for each in _numbers()},
         "phases": [
             {"name": each.name, "seconds": each.seconds, "ended": moment(each.at, precise=True)} for each in run.phases
         ],

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from esipp.base.errors import EsippError, if_not_writable
+from esipp.checks.check import PROXY_VERSION
 from esipp.ledger.reading import RecordedRun
 from esipp.report.cases import WHOLE_RUN, Case, Outcome, cases, of_run, times
 
@@ -59,9 +60,8 @@ def _suite(root: Element, name: str, run: RecordedRun) -> Element:
     suite = SubElement(root, "testsuite", {"name": _clean(name), "timestamp": began})
     suite.set("hostname", _clean(run.header["context"]))  # the tested cluster, not the machine that tests
     properties = SubElement(suite, "properties")
-    facts = {
-        name: run.facts[name].value for name in ("kubernetes", "proxy-mode", "network-add-on") if name in run.facts
-    }
+    shown = ("kubernetes", PROXY_VERSION, "proxy-mode", "network-add-on")
+    facts = {name: run.facts[name].value for name in shown if name in run.facts}
     head = {"run": run.header["run"], "result": run.conclusion.result, "conclusion": run.conclusion.sentence}
     for label, value in (head | {"repeat": run.command} | facts).items():
         SubElement(properties, "property", {"name": label, "value": _clean(value)})

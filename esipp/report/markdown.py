@@ -23,7 +23,7 @@ from esipp.base.document import (
     Words,
 )
 from esipp.base.plural import counted
-from esipp.checks.check import KUBERNETES, Level, Profile, Status
+from esipp.checks.check import PROXY_SKEW, PROXY_VERSION, Level, Profile, Status, title_of
 from esipp.checks.known_differences import Nature
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import WORST_FIRST, tally
@@ -41,7 +41,10 @@ MOST_CAUSES, MOST_REASONS, MOST_FACTS, MOST_PARTS, MOST_FAULTS = 10, 5, 16, 8, 3
 MOST_INSTRUMENT_CAUSES = 3
 """Limit of the causes listed for the reference load balancer."""
 
-FIRST_FACTS = ("kubernetes", "service-proxy", "proxy-mode", "network-add-on", INTERNAL, "nodes", "kernel", "runtime")
+FIRST_FACTS = (
+    *("kubernetes", "service-proxy", PROXY_VERSION, PROXY_SKEW, "proxy-mode", "network-add-on", INTERNAL),
+    *("nodes", "kernel", "runtime"),
+)
 FIRST_KINDS = ("service-proxy", "network-add-on", "load-balancer")
 """Facts and kinds of components that come first; all others follow by name."""
 
@@ -201,7 +204,7 @@ def _not_tested(run: RecordedRun) -> Section:
     unjudged = sum(1 for check in run.checks if check.id not in run.verdicts)
     lines: list[Words] = [f"{counted(unjudged, 'check')} without a verdict: the run ended early"] if unjudged else []
     for each in sorted(missing(run), key=lambda each: (not each.ours, -len(each.checks), each.name)):
-        name = f"Kubernetes {each.name.removeprefix(KUBERNETES)}" if each.name.startswith(KUBERNETES) else each.name
+        name = title_of(each.name)
         by = " (excluded by user)" if each.ours else ""
         lines.append((f"{counted(len(each.checks), 'check')} without ", _code(name), f"{by}: ", one_line(each.why)))
     return Section("Not tested", (_some(lines, MOST_REASONS, "features"),) if lines else ())

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from esipp.base.document import Cell, Table
-from esipp.checks.check import Status
+from esipp.checks.check import Status, Verdict
 from esipp.checks.model import AddressClass, Family, Protocol, Vantage
-from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.recorded_checks import Place, RecordedCheck
 

@@ -4,8 +4,7 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.base.redaction import redact
-from esipp.checks.check import Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Status, Verdict
 from esipp.checks.reference import titles
 
 

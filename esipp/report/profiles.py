@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from esipp.checks.check import KUBERNETES, Level, Profile, Status, exclusions
+from esipp.checks.check import OF_VERSIONS, Level, Profile, Status, exclusions
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 
@@ -93,7 +93,7 @@ def present(run: RecordedRun, names: Iterable[str]) -> list[str]:
     return sorted(
         name
         for name in names
-        if not name.startswith(KUBERNETES) and name in run.features and run.features[name].present
+        if not name.startswith(OF_VERSIONS) and name in run.features and run.features[name].present
     )
 
 

@@ -1,36 +1,46 @@
 """What the scenarios show of a run: evidence that belongs to no single check."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from esipp.base.document import Pairs, Section, Text, plain
-from esipp.judging.scenario import Scenario, scenarios
+from esipp.base.document import Block, Pairs, Section, Text, plain
+from esipp.judging.scenario import Scenario, Sections, scenarios
 from esipp.judging.showing import attempt
 from esipp.ledger.reading import RecordedRun
 
 INCOMPLETE = Text("The ledger of this run is incomplete: this section shows only the recorded part.")
 
 
+def shown_of(scenario: Scenario) -> Sections:
+    """What reports show of a scenario."""
+    found: Sections | None = scenario.part("sections", "SECTIONS")
+    return found or Sections()
+
+
 def sections(run: RecordedRun) -> list[Section]:
     """The sections of report.html, in the order of a run; none without evidence."""
-    found = _of(lambda scenario: scenario.section(run))
+    found = _of(lambda shown: shown.section(run))
     return found if run.whole else [replace(each, blocks=(INCOMPLETE, *each.blocks)) for each in found]
 
 
 def summaries(run: RecordedRun) -> list[Section]:
     """The sections of the summary."""
-    return _of(lambda scenario: scenario.summary(run))
+    return _of(lambda shown: shown.summary(run))
 
 
 def briefs(run: RecordedRun) -> list[Section]:
     """The sections of report.md."""
-    return _of(lambda scenario: scenario.brief(run))
+    return _of(lambda shown: shown.brief(run))
 
 
 def key_figures(run: RecordedRun) -> Iterator[tuple[str, str]]:
     """The figures at the end of a run's output: each a label and words."""
     for scenario in scenarios():
-        for block in attempt(scenario.name, lambda s=scenario: [Pairs.of(s.key_figures(run))]):  # type: ignore[misc]  # mypy infers no type of a lambda with a default
+
+        def shown(of: Scenario = scenario) -> list[Block]:
+            return [Pairs.of(shown_of(of).key_figures(run))]
+
+        for block in attempt(scenario.name, shown):
             if isinstance(block, Pairs):
                 yield from ((label, plain(words)) for label, words in block.pairs)
             else:
@@ -52,9 +62,13 @@ def figures(run: RecordedRun) -> list[tuple[str, str]]:
     ]
 
 
-def _of(show: Callable[[Scenario], Section | None]) -> list[Section]:
+def _of(show: Callable[[Sections], Section | None]) -> list[Section]:
     made = []
     for scenario in scenarios():
-        blocks = attempt(scenario.name, lambda scenario=scenario: filter(None, [show(scenario)]))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
+
+        def shown(of: Scenario = scenario) -> Iterable[Block]:
+            return filter(None, [show(shown_of(of))])
+
+        blocks = attempt(scenario.name, shown)
         made += [each if isinstance(each, Section) else Section(scenario.name, (each,)) for each in blocks]
     return [each for each in made if each.blocks]

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from esipp.base.document import Block, Code, Item, Items, Pairs, Section, Text, Words
 from esipp.base.plural import counted
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.profile import ABOUT
 from esipp.checks.reference import titles
 from esipp.ledger.conclusion import WORST_FIRST

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from esipp.base.errors import HarnessError
 from esipp.base.json import Json
+from esipp.checks.rights import DISCOVERY
 from esipp.checks.timing import LAG
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.cluster.pods import HARMED, harm
@@ -23,6 +24,31 @@ MORE_GRACE = 3
 AGAIN_SECONDS = 0.5
 """Seconds before a watch that broke is started again."""
 SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+Versions = frozenset[tuple[str, str]]
+"""The names and versions of EndpointSlices."""
+
+
+def slices_path(namespace: str) -> str:
+    """The path of a namespace's EndpointSlices."""
+    return f"/apis/{DISCOVERY}/v1/namespaces/{namespace}/endpointslices"
+
+
+def versions_of(cluster: Cluster, namespace: str, service: str) -> Versions:
+    """The versions of a Service's EndpointSlices; none if the account may not list them."""
+    try:
+        found = cluster.list(slices_path(namespace), labelSelector=f"{SERVICE_LABEL}={service}")
+    except ApiError as refused:
+        if refused.status != 403:
+            raise
+        found = []
+    return frozenset((each["metadata"]["name"], each["metadata"]["resourceVersion"]) for each in found)
+
+
+def unchanged(cluster: Cluster, namespace: str, service: str, before: Versions) -> bool:
+    """Whether a Service's EndpointSlices still have these versions; false if there are none to compare with."""
+    return bool(before) and versions_of(cluster, namespace, service) == before
 
 
 def serves_on(bound: float | None) -> int:
@@ -64,7 +90,7 @@ class Watching:
         self._in_slice: dict[tuple[str, str], bool] = {}
         self._stopped = threading.Event()
         pods = f"/api/v1/namespaces/{namespace}/pods"
-        slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        slices = slices_path(namespace)
         watches = ((pods, MOVES_LABEL, self._pod), (slices, SERVICE_LABEL, self._slice))
         self.threads = [
             threading.Thread(target=self._run, args=(cluster, collection, selector, take), daemon=True)

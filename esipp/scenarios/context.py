@@ -1,31 +1,36 @@
 """What a scenario's run is given, and what runs share: events as they are planned, and failures that end one alone."""
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from typing import Any, TypeVar
 
 from esipp.base.cores import RunQueue, idle_cores
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.base.interrupt import Stop, StoppedError, undisturbed
-from esipp.checks.check import Check, Feature, Subject, checks_about, missing_features
+from esipp.base.terminal import wait_for_enter
+from esipp.checks.check import Check, Feature, Status, Subject, Verdict, checks_about, missing_features
+from esipp.checks.model import BACKENDS, Protocol
+from esipp.checks.required_features import PACKETS
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.judging.durations import planned_events, schedule
-from esipp.judging.frame import Interruptions, run_queue
-from esipp.judging.scenario import FOLDER, RunThen, Scenario, scenarios
+from esipp.judging.frame import Interruptions, Known, give_verdict, run_queue, undecided
+from esipp.judging.observation import Observation, Witness
+from esipp.judging.scenario import RunThen, Scenario, scenario_of, scenarios
 from esipp.judging.schedule import PlannedEvent, Touches, may_run_aside, only_own_services, steps
 from esipp.judging.topology import Topology
 from esipp.ledger.codec import judged
 from esipp.ledger.run import Run
+from esipp.packets.trace import Watch
 from esipp.preflight.preflight import Findings
-from esipp.scenarios.packet_watch import Watch
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
+from esipp.testbed.endpoints import Pods, endpoints_of, scope_of
 from esipp.testbed.objects import Ground
 from esipp.testbed.testbed import Testbed
 
@@ -69,6 +74,8 @@ class Context:
     evidence: dict[str, Any] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     watch: Watch | None = None
+    _analysed: dict[str, Any] = field(default_factory=dict)
+    _paused: set[str] = field(default_factory=set)
     _unmade: bool = False
     _aside: dict[str, Future[Any]] = field(default_factory=dict)
     _stops: list[Stop] = field(default_factory=list)
@@ -153,6 +160,78 @@ class Context:
             run.settings.images,
         )  # fmt: skip
 
+    def verdict(self, check: Check) -> Verdict:
+        """The verdict on a check. Its scenario runs when the first of its checks is asked."""
+        run, scenario = self.run, scenario_of(check)
+        if scenario.name not in self._analysed:
+            self._analysed[scenario.name] = scenario.analyse(self.observe(scenario))
+        began = time.monotonic()
+        known = Known(self.findings.facts, self.findings.features)
+        if why := self.broken.get(scenario.name):
+            verdict = give_verdict(check, known, lambda: undecided(check, why))
+        else:
+            verdict = scenario.judge(check, self._analysed[scenario.name], known)
+        run.seconds["judge"] = run.seconds.get("judge", 0.0) + time.monotonic() - began
+        run.keep(verdict)
+        failed = verdict.status in (Status.FAIL, Status.FLAKY)
+        if failed and run.settings.pause_on_failure and scenario.name not in self._paused:
+            self._paused.add(scenario.name)
+            run.say(f"{check.id} failed; what the run created still stands, in namespace esipp-{run.id}")
+            wait_for_enter(f"esipp-{run.id}")
+        return verdict
+
+    # ------------------------------------------------------------------------------------------------------- packets
+    @contextmanager
+    def watched(self, pods: Pods = BACKENDS) -> Iterator[Watch | None]:
+        """Capture packets if the feature is present; a failed capture never ends the run.
+
+        Args:
+            pods: those that answer, if they are others than those of paths.
+        """
+        if not self.features[PACKETS].present:
+            yield None
+            return
+        testbed, clients = self.testbed, self.clients
+        ways = {node: clients.on_agent(node) for node in clients.agents}
+        known = {
+            node: (agent, (address, port))
+            for node, agent in clients.agents.items()
+            if (address := next(iter(testbed.nodes[node].internal.values()), None))
+            and (port := testbed.listeners.get(node, {}).get(Protocol.TCP))
+        }
+        watch = Watch(endpoints_of(testbed, pods), scope_of(testbed, pods), ways, known)
+        try:
+            watch.begin()
+            yield watch
+            watch.end()
+        finally:
+            watch.stop()
+        if watch.blind:
+            self.run.say(f"packets: {watch.blind}")
+
+    def found_out(self, watch: Watch | None) -> None:
+        """Record whether the captures of a window could be believed: else the cluster lacks the feature."""
+        if watch is None:
+            return
+        seeing = [capture.node for capture in watch.captures]
+        why = watch.blind or f"captures on {', '.join(seeing)} are complete"
+        self.findings.features[PACKETS] = Feature(bool(seeing), why)
+        self.run.feature(PACKETS, self.findings.features[PACKETS])
+
+    def follow(
+        self, watch: Watch | None, seen: Mapping[str, Sequence[Observation]]
+    ) -> tuple[dict[str, list[Witness]], str]:
+        """The witnesses of each sampled connection from packets, and why there are none, if so."""
+        if watch is None:
+            return {}, "packet capture is disabled"
+        if not watch.captures:
+            return {}, watch.blind
+        witnesses = watch.witnesses(seen)
+        for sentence in watch.unseen(seen, witnesses):
+            self.run.note(PACKETS, sentence)
+        return witnesses, watch.blind
+
+    # ---------------------------------------------------------------------------------------------------- observation
     def observe(self, scenario: Scenario) -> Any:
         """Run a scenario, with those that may run beside it, and record its evidence.
 
@@ -243,7 +322,7 @@ class Context:
         self.gathered = None
         try:
             with RunQueue() as queue:
-                evidence = import_module(f"{FOLDER}.{scenario.name}.run").observe(self)
+                evidence = scenario.part("run", "observe")(self)
             if self.findings.ways:  # the nodes are containers of this machine
                 name, value = run_queue(scenario.name), f"{queue.per_core:.1f}"
                 self.findings.facts[name] = value

@@ -11,7 +11,7 @@ from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
 from esipp.checks.model import Family, Protocol
 from esipp.judging.timeline import Stream
-from esipp.probing.traffic import Target
+from esipp.probing.prober import Target
 from esipp.testbed.testbed import Testbed
 
 Notes = TypeVar("Notes")

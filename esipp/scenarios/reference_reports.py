@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from esipp.base.json import Json
-from esipp.judging.promise import Checking
+from esipp.checks.timing import Checking
 from esipp.judging.timeline import Decision, Steer
 from esipp.loadbalancers.reference import Reference, Stream
 

@@ -13,9 +13,9 @@ from esipp.base.errors import HarnessError
 from esipp.base.json import Json
 from esipp.base.labels import MANAGED_BY, labels_of
 from esipp.checks.check import Feature
-from esipp.checks.model import POD_BACKEND, Backends, Client, Entry, EntryKind, Family, Path, Protocol, Vantage
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import POD_BACKEND, Backends, Client, Entry, EntryKind, Family, Outcome, Path, Protocol, Vantage
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.judging.observation import Observation
 
 FEATURE = "network-policies"
 """The feature: the network add-on enforces NetworkPolicies."""

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from esipp.base.json import Json
 from esipp.checks.check import Check, Feature
 from esipp.checks.model import Client, Role
-from esipp.judging.scenario import FOLDER, scenarios
+from esipp.judging.scenario import scenarios
 from esipp.judging.topology import Node
 
 
@@ -72,9 +70,8 @@ def objects_by_scenario(asked: Iterable[Check], ground: Ground) -> dict[str, Obj
     found = {}
     for scenario in scenarios():
         own = scenario.own(checks)
-        module = f"{FOLDER}.{scenario.name}.objects"
-        if own and find_spec(module):
-            make: MakeObjects = import_module(module).objects
+        make: MakeObjects | None = scenario.part("objects", "objects") if own else None
+        if make:
             found[scenario.name] = make(own, ground)
     return found
 

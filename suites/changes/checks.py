@@ -13,6 +13,7 @@ from esipp.checks.versions import CLASSES, Need
 from esipp.scenarios.service_change.subject import (
     At,
     Claim,
+    Do,
     Event,
     Health,
     ServiceChange,
@@ -39,7 +40,7 @@ from suites.known_differences.cilium import (
     FORGOTTEN_NODE,
     LARGE_DROPPED,
 )
-from suites.known_differences.kube_proxy import FLOWS_NEVER_LED, KEPT_OF_SCTP
+from suites.known_differences.kube_proxy import FLOWS_NEVER_LED, KEPT_OF_SCTP, NOT_CLEANED_AGAIN
 from suites.needs import needs
 from suites.references import *
 from suites.streams import client_does
@@ -258,6 +259,8 @@ def known(event: Event, at: At, stream: StreamKind, claim: Claim) -> tuple[Known
         differences = (KEPT_OF_SCTP,)
     if keeps and event.stale and claim in event.stale_in:
         differences = (event.stale,)
+    if keeps and claim is Claim.SERVED and any(change.do is Do.CREATE_AGAIN for change in event.changes):
+        differences += (NOT_CLEANED_AGAIN,)
     kept = keeps and not at.is_another
     if claim in (Claim.SERVED, Claim.GONE) and (kept or any(change.sticky for change in event.changes)):
         differences += (FLOWS_KEPT if keeps else CLIENTS_KEPT,)

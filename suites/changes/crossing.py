@@ -7,12 +7,16 @@ from suites.changes.checks import CHECKS, EXPECTED, SUITE
 from suites.changes.events import EVENTS, why_not
 from suites.changes.streams import ENTRIES, HEALTH_CHECKS, STREAMS
 
+JUDGED: dict[tuple[str, str], dict[str, None]] = {}
+"""The entries with a check, by the names of event and stream."""
+for _subject in (check.subject for check in CHECKS):
+    JUDGED.setdefault((_subject.event.name, _subject.stream.name), {})[_subject.at.value] = None
+
 
 def field(event: Event, stream: StreamKind) -> Field:
     """Return one field of the table."""
-    own = (check.subject for check in CHECKS if (check.subject.event, check.subject.stream) == (event, stream))
     empty = {at.value: why_not(event, at, stream) for at in ENTRIES}
-    judged = dict.fromkeys(subject.at.value for subject in own)
+    judged = JUDGED.get((event.name, stream.name), ())
     return Field(tuple(judged), empty={at: why for at, why in empty.items() if why})
 
 

@@ -18,7 +18,13 @@ from suites.known_differences.cilium import (
     ONE_PORT_IN_DSR,
     ONE_PORT_IN_HYBRID,
 )
-from suites.known_differences.kube_proxy import CHAINS_GONE, HEALTHY_TOO_EARLY, SCTP_ENTRY_KEPT, SCTP_GOES_ON
+from suites.known_differences.kube_proxy import (
+    CHAINS_GONE,
+    ENTERED_UNTRANSLATED,
+    HEALTHY_TOO_EARLY,
+    SCTP_ENTRY_KEPT,
+    SCTP_GOES_ON,
+)
 from suites.needs import needs
 from suites.references import *
 from suites.streams import client_does
@@ -181,15 +187,17 @@ def stream_check(event: Event, way: Way, family: Family, stream: StreamKind) -> 
         expected=stream_expected(event, stream),
         fails_if=stream_fails_if(stream),
         asked=f"one client outside {client_does(stream)}; control: a new TCP connection on the same way every 100 ms",
-        differences=tuple(stream_differences(way, stream)),
+        differences=tuple(stream_differences(event, way, stream)),
     )
 
 
-def stream_differences(way: Way, stream: StreamKind) -> Iterator[KnownDifference]:
+def stream_differences(event: Event, way: Way, stream: StreamKind) -> Iterator[KnownDifference]:
     """Yield the known differences of a check of a stream."""
     if stream.protocol is Protocol.SCTP and stream.keeps_port:
         yield SCTP_ENTRY_KEPT
         yield SCTP_GOES_ON
+        if event.rewrites:
+            yield ENTERED_UNTRANSLATED
     if stream.ports == 1:
         yield ONE_PORT_FOR_TWO
         yield ONE_PORT_IN_DSR

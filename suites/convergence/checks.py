@@ -8,6 +8,7 @@ from esipp.checks.required_features import PACKETS
 from esipp.checks.timing import PROMPT
 from suites.clients import OUTSIDE_1
 from suites.known_differences.balancers import STATELESS, by_proxy
+from suites.known_differences.kube_proxy import forwarded_masqueraded
 from suites.needs import needs
 from suites.references import *
 
@@ -206,14 +207,15 @@ OTHER_FAMILYS_503 = KnownDifference(
 )
 
 
-def differences(balancer: Balancer, what: What) -> tuple[KnownDifference, ...]:
-    """Return the known differences of a check."""
+def differences(balancer: Balancer, what: What, family: Family | None) -> tuple[KnownDifference, ...]:
+    """Return the known differences of a check; ``family`` is that of the VIP."""
     if what is What.BALANCE:
         return (WEIGHING,)
     if what is What.PLACE:
         return (OTHER_FAMILYS_503,)
-    if what is What.SOURCE and balancer is Balancer.DEFAULT:
-        return by_proxy(PROXIED)
+    if what is What.SOURCE and family is not None:
+        proxied = by_proxy(PROXIED) if balancer is Balancer.DEFAULT else ()
+        return (*proxied, forwarded_masqueraded(family))
     return (STATELESS,) if balancer is Balancer.ECMP and what is What.NO_LOSS else ()
 
 
@@ -241,7 +243,7 @@ def check(
         expected=EXPECTED[what],
         fails_if=FAILS_IF.get(what, ""),
         asked=PACKETS_ASKED if what is What.THRESHOLD else ASKED,
-        differences=differences(balancer, what),
+        differences=differences(balancer, what, family),
     )
 
 

@@ -1,7 +1,9 @@
 """Known differences of kube-proxy. Data only."""
 
-from esipp.checks.continuity import SERVED_UNREADY, STALE, STARTING, UNTRANSLATED
+from esipp.checks.continuity import SERVED_UNREADY, STALE, STARTING, UNTRANSLATED, UNTRANSLATED_PORT
+from esipp.checks.endpoint_change import FORWARDED
 from esipp.checks.known_differences import KnownDifference, Nature
+from esipp.checks.model import Family
 from esipp.checks.reference import Reference
 from esipp.scenarios.service_change.subject import NEVER_LED
 from esipp.scenarios.service_change.subject import STALE as FROM_BEFORE
@@ -47,6 +49,23 @@ CHAINS_GONE = KnownDifference(
     hides="A node that breaks UDP flows and TCP connections at the same moment for another reason. A node that no flow "
     "of the run crosses, and that resets connections as its kube-proxy is replaced.",
 )
+ENTERED_UNTRANSLATED = KnownDifference(
+    when=(("service-proxy", "kube-proxy"),),
+    covers=UNTRANSLATED_PORT,
+    reason="a finding: kube-proxy removes the NAT chains of its earlier mode before it writes those of the new one. "
+    "Where nothing else on the node has NAT chains of this family, the kernel translates no packet meanwhile. It keeps "
+    "the untranslated entry of an SCTP port for ten seconds, and kube-proxy cleans those of UDP alone, so a client "
+    "that keeps its port is silent until then",
+    references=(MODE_CLEANUP, CONNTRACK, SCTP_TIMEOUTS),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="Each silence began while the same node answered no datagram of an established UDP flow of this family, "
+    "and ended within 11 s after that. Meanwhile INITs from other ports and new TCP connections were answered on the "
+    "same way. At a VIP whose node has no such flow of the run, its health check did not answer 200, and in the same "
+    "phase the flows at both other nodes were silent, too.",
+    hides="A node may lose packets from this one port for another reason, for these eleven seconds, as its kube-proxy "
+    "is replaced.",
+)
 HEALTHY_TOO_EARLY = KnownDifference(
     when=(("service-proxy", "kube-proxy"),),
     covers=STARTING,
@@ -61,6 +80,29 @@ HEALTHY_TOO_EARLY = KnownDifference(
     hides="Requests lost at another node in these seconds. A node that joins and loses requests after its first answer "
     "at the nodePort fails, and so does one that does not serve within 30 s.",
 )
+
+
+def forwarded_masqueraded(family: Family) -> KnownDifference:
+    """A node that gets its first endpoint, on a cluster whose network add-on masquerades."""
+    return KnownDifference(
+        when=(
+            ("service-proxy", "kube-proxy"),
+            ("proxy-mode", "iptables"),
+            (f"pod-to-node.{family.value.lower()}", "masqueraded"),
+        ),
+        covers=FORWARDED,
+        reason="a finding: kube-proxy commits its filter table before its NAT table. A node that gets its first "
+        "endpoint no longer drops packets to the VIP, and does not translate them yet: it forwards them to the node "
+        "that has the VIP, and the network add-on masquerades them on the way. Pods there see a node's address under "
+        "Local",
+        references=(FILTER_BEFORE_NAT, MASQUERADE_AGENT, KINDNET),
+        by_chance=True,
+        nature=Nature.FINDING,
+        evidence="Each such answer came from a pod on another node within 0.1 s of a moment at which a node refused a "
+        "connection to its nodePort: it neither dropped nor translated it. That node was to get an endpoint, and had "
+        "not answered there since. The source is an address of a node.",
+        hides="A node that masquerades what it forwards, for another reason, in that moment.",
+    )
 
 
 def _kept(
@@ -85,9 +127,23 @@ def _kept(
 
 KEPT_OF_SCTP = _kept("SCTP associations", SCTP_KEPT, SCTP_NOT_FLUSHED)
 KEPT_WITHOUT_ENDPOINTS = _kept(
-    "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="1.37"
+    "UDP flows to a Service that has lost all its endpoints", STALE_WITHOUT_ENDPOINTS, before="kube-proxy-version 1.37"
 )
 KEPT_OF_DELETED = _kept("UDP flows to a deleted Service", STALE_OF_DELETED)
+NOT_CLEANED_AGAIN = KnownDifference(
+    when=(("service-proxy", "kube-proxy"),),
+    covers=FROM_BEFORE,
+    reason="a finding: kube-proxy cleans connection tracking when endpoints of a UDP Service change, and not when the "
+    "Service does. Where a Service is deleted and created again, a client that keeps its source port may reach the "
+    "previous pod until endpoints of any UDP Service change",
+    references=(CLEANED_WITH_ENDPOINTS, STALE_OF_DELETED),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="Only flows from ports that were in use before the Service was deleted reach the previous pod, and no "
+    "other. Flows from new ports of the same client reach the pod that it has now. Seen in one run of many, at all "
+    "entries of the Service (kind-iptables, 2026-11-29: 8 of 8 flows, for 33.8 s).",
+    hides="A node may keep connection tracking entries of such flows for another reason.",
+)
 KEPT_AFTER_FAILURE = _kept(
     "UDP flows to an endpoint that was removed while it could not write its rules", STALE_AFTER_FAILURE
 )
@@ -95,7 +151,7 @@ KEPT_OF_NODE_PORT = _kept("UDP flows to a nodePort that is freed", STALE_OF_DELE
 KEPT_AT_TARGET_PORT = _kept(
     "UDP flows to a pod that stays an endpoint, at another port",
     STALE_TARGET_PORT,
-    before="1.34",
+    before="kube-proxy-version 1.34",
     reaches="the previous port",
 )
 KEPT_OF_PORT = _kept("UDP flows to a port that a Service no longer has", STALE_OF_DELETED)

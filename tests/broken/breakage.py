@@ -35,6 +35,8 @@ SHOWN = 8
 
 RED = frozenset({"fail", "flaky"})
 KNOWN = frozenset({"known"})
+UNKNOWN = frozenset({"inconclusive", "error"})
+"""The statuses of checks about which a run says nothing."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ def not_counted(result: Result, score: Score, *, alone: bool) -> str:
     if not result.statuses:
         return next((line for line in result.text.splitlines() if line.startswith("esipp: ")), "no reason given")
     wrong, missed = {said for _, said in score.wrong.values()}, set(score.missed.values())
-    explained = (wrong or missed) and wrong <= {"fail", "flaky", "inconclusive"} and missed <= {"inconclusive"}
+    explained = (wrong or missed) and wrong <= RED | UNKNOWN and missed <= UNKNOWN
     return f"it ran next to another break, and {'; '.join(score.amiss())}" if explained and not alone else ""
 
 
@@ -234,4 +236,4 @@ def _allowed(broken: Break, check: Check, said: str) -> bool:
 
 def _undecided_before(before: str, said: str) -> bool:
     """Whether the check is acceptable: undecided on the healthy cluster, and not red on the broken one."""
-    return before in ("inconclusive", "error") and said not in ("fail", "flaky")
+    return before in UNKNOWN and said not in RED

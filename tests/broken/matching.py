@@ -1,7 +1,7 @@
 """Parts of iptables rules: matches and targets."""
 
 from esipp.base.json import Json
-from esipp.probing.traffic import FIRST_PORT, LAST_PORT
+from esipp.probing.prober import FIRST_PORT, LAST_PORT
 
 MASQUERADE = ("--jump", "MASQUERADE")
 DROP = ("--jump", "DROP")

@@ -46,6 +46,8 @@ OF_PODS = {
 OF_NODES = {
     "metadata.uid": "a Node object that was registered again is another one",
     "metadata.creationTimestamp": "likewise",
+    "status.nodeInfo.machineID": "kind's entrypoint draws another one each time that a node's container starts",
+    "status.nodeInfo.systemUUID": "likewise, where the machine has no DMI, the kubelet takes it from there",
 }
 """What is left out of Nodes."""
 
@@ -104,11 +106,17 @@ def _daemon_set(item: Json) -> str:
 def _without_replacement(item: Json) -> Json:
     left_out = {"Pod": OF_PODS, "Node": OF_NODES}.get(item["kind"], {})
     left_out = left_out | OF_DAEMON_PODS if _daemon_set(item) else left_out
-    left = {part: dict(item.get(part) or {}) for part in ("metadata", "status")} if left_out else {}
     for path in left_out:
-        part, _, name = path.partition(".")
-        left[part].pop(name, None)
-    return {**item, **left}
+        item = _without(item, path.split("."))
+    return item
+
+
+def _without(value: Any, path: list[str]) -> Any:
+    """A copy without the field of this path."""
+    if not isinstance(value, Mapping) or path[0] not in value:
+        return value
+    kept = {name: each for name, each in value.items() if name != path[0]}
+    return kept if len(path) == 1 else {**kept, path[0]: _without(value[path[0]], path[1:])}
 
 
 def _scrubbed(value: Any) -> Any:

@@ -85,6 +85,11 @@ def test_what_no_balancer_was_seen_to_do_is_left_open(tmp_path: Path) -> None:
     assert "| - | - |" in clouds.render(clouds.load(tmp_path / "kept"))
 
 
+def test_a_run_without_endpoint_changes_is_kept_as_well(tmp_path: Path) -> None:
+    clouds.keep(report() | {"convergence": {"balancers": []}}, {"cores": 2, "commit": "abc"}, tmp_path / "kept")
+    assert "| every 8 s, unhealthy after 3 | 32 s | - | - | - |" in clouds.render(clouds.load(tmp_path / "kept"))
+
+
 def test_only_lanes_that_are_dressed_as_a_cloud_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SetupError, match="kind-iptables does not emulate a cloud"):
         clouds.keep(report("kind-iptables"), ABOUT, tmp_path / "kept")

@@ -12,10 +12,9 @@ from ci import data_planes, expiry, samples
 from ci.data_planes_page import render
 from esipp.base.errors import PreflightError
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Feature, Status
+from esipp.checks.check import Status, Verdict
 from esipp.checks.expiry import all_claims, binds
 from esipp.checks.known_differences import Connections, KnownDifference
-from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.reading import RecordedRun
 from tests.unit.comparing_world import run_of, said
@@ -98,11 +97,18 @@ def test_what_changes_from_iptables_is_reported_with_its_reason(tmp_path: Path) 
     assert "`kind-nftables-1.32`" not in page.split("No recorded run yet")[1].splitlines()[0]
 
 
-def test_a_new_run_takes_the_place_of_that_of_the_same_data_plane(tmp_path: Path) -> None:
-    kept(tmp_path, IPTABLES_RUN, run(NFTABLES, known(), "kind-nftables-1.32"))
+def test_a_new_run_takes_the_place_of_that_of_the_same_lane_and_data_plane(tmp_path: Path) -> None:
+    kept(tmp_path, IPTABLES_RUN, run(NFTABLES, known(), "kind-nftables-1.32"), run(NFTABLES, known(), "mine"))
     records = kept(tmp_path, IPTABLES_RUN, run(NFTABLES, verdict_of(Status.FAIL), "mine"))
-    assert [each["lane"] for each in records] == ["kind-iptables", "mine"]
-    assert [each["what"] for each in records[1]["differences"]] == ["finding"]
+    assert [each["lane"] for each in records] == ["kind-iptables", "kind-nftables-1.32", "mine"]
+    assert [each["what"] for each in records[2]["differences"]] == ["finding"]
+
+
+def test_an_add_on_that_masquerades_makes_another_data_plane(tmp_path: Path) -> None:
+    masquerades = {**FACTS, "pod-to-node.ipv4": "masqueraded"}
+    records = kept(tmp_path, IPTABLES_RUN, run(masquerades, verdict_of(Status.PASS), "kind-masquerading"))
+    assert [each["plane"].count("with masquerading") for each in records] == [0, 1]
+    assert records[1]["against"] == records[0]["plane"]
 
 
 def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None:
@@ -114,18 +120,15 @@ def test_what_cannot_be_held_against_iptables_is_refused(tmp_path: Path) -> None
     assert not (tmp_path / "kept.jsonl").exists()
 
 
-def test_what_is_not_whole_or_met_the_same_data_plane_is_reported(tmp_path: Path) -> None:
+def test_lanes_of_one_data_plane_are_all_recorded_and_what_is_not_whole_is_reported(tmp_path: Path) -> None:
     same = run(FACTS, verdict_of(Status.PASS), "kind-1.32")
     broken = replace(run(NFTABLES, known(), "kind-nftables-1.32"), end=None)
-    runs = [same, IPTABLES_RUN, broken]
+    runs = [IPTABLES_RUN, same, broken]
     said = data_planes.add(runs, {}, tmp_path / "kept.jsonl", tmp_path / "page.md").splitlines()
-    assert said[1:] == [
-        "kind-1.32, kind-iptables have the same data plane: the last one is recorded",
-        "incomplete, not recorded: the run in run",
-    ]
-    (record,) = data_planes.load(tmp_path / "kept.jsonl")
-    assert (record["lane"], record["alike"]) == ("kind-iptables", ["kind-1.32"])
-    missing = render([record]).split("No recorded run yet")[1].splitlines()[0]
+    assert said[1:] == ["incomplete, not recorded: the run in run"]
+    records = data_planes.load(tmp_path / "kept.jsonl")
+    assert [(each["lane"], each["against"]) for each in records] == [("kind-1.32", None), ("kind-iptables", None)]
+    missing = render(records).split("No recorded run yet")[1].splitlines()[0]
     assert "`kind-nftables-1.32`" in missing
     assert "`kind-1.32`" not in missing
 
@@ -152,10 +155,10 @@ def test_what_expired_is_named_from_what_is_kept_as_well(tmp_path: Path) -> None
 def test_what_only_packets_show_expires_only_where_they_were_captured() -> None:
     covers = Connections(forwarded=True)
     claim = KnownDifference((("proxy-mode", "nftables"),), covers, "passed on", (Reference("an issue"),))
-    blind = run(NFTABLES, verdict_of(Status.PASS))
-    assert expiry.expired([blind], {claim: frozenset({CHECK})}) == []
-    seeing = replace(blind, features={"packets": Feature(True, "captured")})
-    assert len(expiry.expired([seeing], {claim: frozenset({CHECK})})) == 1
+    passed = verdict_of(Status.PASS)
+    assert expiry.expired([run(NFTABLES, passed)], {claim: frozenset({CHECK})}) == []
+    seeing = replace(passed, witnesses="echo server, and packets of 2 of 20 connections")
+    assert len(expiry.expired([run(NFTABLES, seeing)], {claim: frozenset({CHECK})})) == 1
 
 
 def test_what_is_kept_of_many_checks_is_short(tmp_path: Path) -> None:

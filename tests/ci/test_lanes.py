@@ -1,8 +1,6 @@
 """Lanes beyond the first: five minors that share all but Kubernetes, and those that not every machine can run."""
 
 import re
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -21,15 +19,6 @@ from ci.step import Journal, SetupError
 from ci.ways import official_image
 
 MINORS = ("1.32", "1.33", "1.34", "1.35", "1.36")
-
-
-@pytest.fixture
-def signals() -> Iterator[None]:
-    """What a command does with signals ends with it."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("minor", MINORS)

@@ -66,6 +66,23 @@ def test_a_data_plane_is_held_against_iptables_of_its_kubernetes(plane: object, 
     assert reference_for(plane, every) == held_against
 
 
+@pytest.mark.parametrize(
+    ("version", "proxy"),
+    [
+        ("1.36.1", "kube-proxy iptables"),
+        ("unknown", "kube-proxy iptables"),
+        ("1.33.13", "kube-proxy 1.33 iptables"),
+        ("v1.35.4", "kube-proxy 1.35 iptables"),
+        ("1.33.13, 1.36.3", "kube-proxy 1.33 and 1.36 iptables"),
+    ],
+)
+def test_a_kube_proxy_of_another_minor_version_is_another_data_plane(version: str, proxy: str) -> None:
+    skewed = plane_of({**FACTS, "kube-proxy-version": version})
+    assert skewed.proxy == proxy
+    assert skewed.is_reference is (skewed == IPTABLES)
+    assert reference_for(skewed, [IPTABLES, OLD, skewed]) == (None if skewed == IPTABLES else IPTABLES)
+
+
 def test_without_iptables_there_is_nothing_to_hold_it_against() -> None:
     assert reference_for(NFTABLES, [NFTABLES, CILIUM]) is None
 

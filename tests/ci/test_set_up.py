@@ -141,6 +141,12 @@ def test_suites_that_somebody_names_replace_those_of_the_lane(tmp_path: Path, mo
     assert suite_command(lane(tmp_path), "echo:1").count("--suite") >= 1
 
 
+def test_a_profile_that_somebody_names_says_whether_a_lane_disrupts(tmp_path: Path) -> None:
+    chosen = lane(tmp_path)
+    assert "--allow-disruptive" in suite_command(chosen, "echo:1")
+    assert "--allow-disruptive" not in suite_command(chosen, "echo:1", ["--profile", "standard"])
+
+
 def test_a_lane_refuses_a_cluster_that_lacks_what_it_is_for(tmp_path: Path) -> None:
     command = suite_command(lane(tmp_path, requires=["nodes.three", "sctp"]), "echo:1")
     assert [each for each in command if each.startswith("--require")] == ["--require=nodes.three", "--require=sctp"]

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -70,8 +71,20 @@ def test_a_run_that_is_ended_cleans_up(tmp_path: Path, monkeypatch: pytest.Monke
     script = f"trap 'touch {cleaned}; exit 1' TERM; echo ready; while :; do sleep 0.05; done"
     monkeypatch.setattr("ci.soaking.guarded", lambda *_: ["sh", "-c", script])
 
+    waits = threading.Event()
+
+    class Process(subprocess.Popen[bytes]):
+        """A process that says when it is waited for."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            waits.set()
+            return super().wait(timeout)
+
+    monkeypatch.setattr("ci.soaking.subprocess.Popen", Process)
+
     def end() -> None:
-        while not said.exists() or "ready" not in said.read_text():
+        waits.wait()  # before, no handler of the program's own ends the process, but the kernel (``guarded``)
+        while "ready" not in said.read_text():
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGUSR1)
 

@@ -53,7 +53,7 @@ def test_a_red_or_undecided_run_ends_the_check_and_is_reported() -> None:
     assert endurance.in_a_row(runs) == 3
     assert endurance.in_a_row([*runs, run(undecided=True)]) == 0
     page = endurance.render({"runs": runs, "kills": []})
-    assert "**5 runs so far, 1 red, 0 undecided; the last 3 are neither**" in page
+    assert "**5 runs so far, 1 red, 0 undecided; in a row without either, up to the last run: 3** (goal: 50)." in page
     assert "* run 2: fail a (core): seen; why\n" in page
     assert "\nRun 2: A second cluster was being built.\n" in page
 

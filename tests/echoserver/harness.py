@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -280,15 +281,12 @@ def udp_server(serve: Callable[[socket.socket, bytes, Any], object], family: str
             thread.join(PATIENCE)
 
 
-HELD: list[socket.socket] = []  # ports that nobody listens on, as long as these tests run
-
-
 def closed_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     """A port that nobody listens on; a server of the test may, and no one else: other tests take ports beside us."""
     sock = socket.socket(socket.AF_INET6, kind)
     if kind == socket.SOCK_STREAM:  # a bound datagram socket would be one that listens
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        HELD.append(sock)
+        atexit.register(sock.close)  # held until then
     sock.bind(("::", 0))
     port: int = sock.getsockname()[1]
     if kind != socket.SOCK_STREAM:

@@ -114,14 +114,20 @@ class FakeWriter:
         self.wrote.append((key[1], ingress))
 
 
+def _close(balancer: Balancer, loop: asyncio.AbstractEventLoop) -> None:
+    balancer.close()
+    loop.close()
+
+
 class World:
     """A Balancer in a loop of its own, and what it did."""
 
     def __init__(self, given: Settings) -> None:
         self.loop = asyncio.new_event_loop()
-        weakref.finalize(self, self.loop.close)  # where a test fails before it closes this, no other is to be blamed
         self.kernel, self.proxies, self.writer, self.decisions = FakeKernel(), FakeProxies(), FakeWriter(), Decisions()
         self.balancer = Balancer(given, self.loop, (self.kernel, self.proxies, self.writer), self.decisions)
+        # where a test fails before it closes this, no other is to be blamed
+        self.close = weakref.finalize(self, _close, self.balancer, self.loop)
 
     def tell(self, kind: str, what: str, *documents: Json) -> None:
         """As a watch does; then let the loop deal with it."""
@@ -134,7 +140,3 @@ class World:
 
     def decided(self, kind: str) -> list[Json]:
         return [one for one in self.decisions.after(0, 0)[0] if one["kind"] == kind]
-
-    def close(self) -> None:
-        self.balancer.close()
-        self.loop.close()

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from esipp.checks.check import Binding, Fact, Level, Status
+from esipp.checks.check import Binding, Fact, Level, Status, Verdict
 from esipp.checks.model import Vantage
-from esipp.checks.observation import Verdict
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import Probe, RecordedRun
 from esipp.ledger.recorded_checks import Place, RecordedCheck

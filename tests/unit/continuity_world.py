@@ -3,17 +3,17 @@
 Node ``a`` is the endpoint node, ``c`` the other one with a pod, ``b`` is bare. Everything is deterministic.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import cache
+from typing import Any
 
 from esipp.checks.check import Feature, Status
 from esipp.checks.continuity import NODEPORT, ContinuityCheck, Phase, Way
-from esipp.checks.model import Balancer, Family
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Balancer, Family, Outcome
 from esipp.checks.stream import StreamKind
+from esipp.checks.timing import Checking
 from esipp.judging.link_owners import LinkAnswer
-from esipp.judging.promise import Checking
 from esipp.judging.timeline import Mark, Sample, Steer, Stream
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity.evidence import Asked, ContinuityEvidence, Exchange, Places, Window
@@ -355,9 +355,94 @@ def broken(seen: ContinuityEvidence, slug: str, at: float) -> ContinuityEvidence
 
 
 # ----------------------------------------------------------------------------------------------------------- verdicts
-def statuses(seen: ContinuityEvidence, checks: Sequence[ContinuityCheck] = CHECKS) -> dict[str, Status]:
+def judged(seen: ContinuityEvidence, checks: Sequence[ContinuityCheck]) -> dict[str, Status]:
     judge = Judge(seen)
     return {check.id: judge_with(check, judge, FEATURES, {}).status for check in checks}
+
+
+FIELDS = {each.name for each in fields(ContinuityEvidence)}
+WHOLE = object()
+"""What was read of a field: more than one key of it."""
+
+Reads = dict[str, set[Any]]
+"""What was read of evidence: fields, with the keys of those that are mappings."""
+
+
+class NotedMapping(Mapping[Any, Any]):
+    """A mapping that notes its keys as they are read."""
+
+    def __init__(self, found: Mapping[Any, Any], reads: set[Any]) -> None:
+        self.found, self.reads = found, reads
+
+    def __getitem__(self, key: Any) -> Any:
+        self.reads.add(key)
+        return self.found[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        self.reads.add(WHOLE)
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        self.reads.add(WHOLE)
+        return len(self.found)
+
+
+class NotedEvidence(ContinuityEvidence):
+    """The healthy world, which notes what a judge reads of it."""
+
+    reads: Reads
+
+    def __init__(self) -> None:
+        vars(self).update({name: getattr(world(), name) for name in FIELDS}, reads={})
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name not in FIELDS:
+            return value
+        reads = self.reads.setdefault(name, set())
+        if isinstance(value, Mapping):
+            return NotedMapping(value, reads)
+        reads.add(WHOLE)
+        return value
+
+
+@cache
+def healthy_ways() -> list[tuple[list[ContinuityCheck], Reads, dict[str, Status]]]:
+    """Of each way its checks, what the judge reads of the healthy world to decide them, and their verdicts."""
+    found = []
+    for way in WAYS:
+        noted, own = NotedEvidence(), [check for check in CHECKS if check.subject.way == way]
+        verdicts = judged(noted, own)
+        found.append((own, noted.reads, verdicts))
+    return found
+
+
+def differs(seen: ContinuityEvidence, name: str, keys: set[Any]) -> bool:
+    """Whether a field differs from that of the healthy world, in these keys."""
+    here, there = getattr(world(), name), getattr(seen, name)
+    if here is there:
+        return False
+    if not isinstance(here, Mapping):
+        return True
+    if WHOLE in keys and [*here] != [*there]:
+        return True
+    return any(here.get(key, WHOLE) is not there.get(key, WHOLE) for key in (here if WHOLE in keys else keys))
+
+
+def statuses(seen: ContinuityEvidence) -> dict[str, Status]:
+    """The verdicts on all checks.
+
+    A way is judged again only if something differs that the judge reads of the healthy world to decide its checks: else
+    it would read the same again.
+    """
+    found, anew = dict[str, Status](), list[ContinuityCheck]()
+    for own, reads, verdicts in healthy_ways():
+        if any(differs(seen, name, keys) for name, keys in reads.items()):
+            anew += own
+        else:
+            found |= verdicts
+    found |= judged(seen, anew)
+    return {check.id: found[check.id] for check in CHECKS}
 
 
 def differing(seen: ContinuityEvidence) -> dict[str, Status]:

@@ -7,16 +7,15 @@ from typing import Any
 
 from esipp.base.document import Section
 from esipp.checks.api import Answer
-from esipp.checks.check import Level, Status
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.continuity import Phase as ContinuityPhase
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.health import Answer as HealthAnswer
 from esipp.checks.health import Place
-from esipp.checks.model import Balancer, Family, TrafficPolicy
-from esipp.checks.observation import Outcome, Verdict
+from esipp.checks.model import Balancer, Family, Outcome, TrafficPolicy
 from esipp.checks.policy_change import At, ChangingService
 from esipp.checks.profile import Destination, Target
-from esipp.judging.promise import Checking, Promise
+from esipp.checks.timing import Checking, Promise
 from esipp.judging.statistics import Distribution
 from esipp.judging.timeline import Mark, Sample, Steer, Stream
 from esipp.judging.topology import parse_address

@@ -1,11 +1,13 @@
 """A cluster with a load balancer, simulated: moves, a proxy a node, health checks, and who of them may lie."""
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from esipp.checks.endpoint_change import Kind
 from esipp.checks.model import Balancer, Family
-from esipp.judging.promise import AS_STARTED, Checking, Promise
+from esipp.checks.timing import AS_STARTED, Checking, Promise
 from esipp.judging.timeline import Decision, Mark, Sample, Stream
 from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Change, Result
 from esipp.scenarios.endpoint_change.health_probes import Arrival
@@ -63,24 +65,35 @@ class World:
                 Change(4, Kind.ELSEWHERE, False, "a", "a1", up.cause + 0.001),
             ]
         self.end = EVERY * (len(steps) + 1) + 3
+        self._states = {node: self._states_of(node) for node in NODES}
         self.views: dict[str, list[tuple[float, bool]]] = {node: self._view_of(node) for node in NODES}
 
     # ------------------------------------------------------------------------------------------------------ the truth
-    def _last(self, node: str, at: float) -> Change | None:
+    def _states_of(self, node: str) -> tuple[list[float], list[tuple[bool, str]]]:
+        """The times at which a node changes; for each, whether its pod is ready, and the pod that answers, if any."""
         lag = TOO_LATE if node == self.late else LAG
-        return next((c for c in reversed(self.changes) if c.node == node and c.cause + lag <= at), None)
+        own = [c for c in self.changes if c.node == node]
+        times = sorted({-inf, *(c.cause + lag for c in own), *(c.cause + 5.0 for c in own)})
+
+        def state(at: float) -> tuple[bool, str]:
+            last = next((c for c in reversed(own) if c.cause + lag <= at), None)
+            if last is None:
+                return node == "a", "a1" if node == "a" else ""
+            terminating = last.graceful and at < last.cause + 5.0 and not self.drops_terminating
+            return last.up, last.pod if last.up or terminating or node == self.serves_unready else ""
+
+        return times, list(map(state, times))
+
+    def _state(self, node: str, at: float) -> tuple[bool, str]:
+        times, states = self._states[node]
+        return states[bisect_right(times, at) - 1]
 
     def ready(self, node: str, at: float) -> bool:
-        last = self._last(node, at)
-        return last.up if last else node == "a"
+        return self._state(node, at)[0]
 
     def pod(self, node: str, at: float) -> str:
         """Who answers at a node; empty for nobody."""
-        last = self._last(node, at)
-        if last is None:
-            return "a1" if node == "a" else ""
-        terminating = last.graceful and at < last.cause + 5.0 and not self.drops_terminating
-        return last.pod if last.up or terminating or node == self.serves_unready else ""
+        return self._state(node, at)[1]
 
     def _status(self, node: str, at: float) -> str:
         return self.health(node, "200" if self.ready(node, at) else "503")
@@ -106,7 +119,7 @@ class World:
     def uses(self, at: float) -> list[str]:
         if self.ignores_health:
             return list(NODES)
-        healthy = [node for node, view in self.views.items() if [ok for since, ok in view if since <= at][-1]]
+        healthy = [node for node, view in self.views.items() if view[bisect_right(view, (at, True)) - 1][1]]
         return healthy if self.balancer is not Balancer.DEFAULT else healthy[:1]
 
     # --------------------------------------------------------------------------------------------------- the streams

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 
-from esipp.checks.check import Feature
-from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
-from esipp.checks.observation import Outcome, Verdict
-from esipp.checks.timing import GIVES_UP
+from esipp.checks.check import Feature, Verdict
+from esipp.checks.model import AddressClass, Family, Outcome, Protocol, TrafficPolicy
+from esipp.checks.timing import GIVES_UP, Bound
 from esipp.judging.link_owners import LinkAnswer
-from esipp.judging.promise import Bound
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,
@@ -64,9 +63,18 @@ def shared(
 
 def seen(nodes: int = 5) -> EveryNodeEvidence:
     """All is well on a cluster of so many nodes."""
+    return replace(_undialled(nodes), dialled=_all_dialled(nodes))
+
+
+@cache
+def _all_dialled(nodes: int) -> tuple[Dialled, ...]:
+    return tuple(replace(row, first=_first(row)) for row in _dialled(_undialled(nodes)))
+
+
+def _undialled(nodes: int) -> EveryNodeEvidence:
     of = ground(nodes)
     own, some = endpoints(of), some_of(homes(of))
-    known = EveryNodeEvidence(
+    return EveryNodeEvidence(
         nodes=dict.fromkeys(of.sampled, tuple(Family)),
         sampled=of.sampled,
         endpoints=own,
@@ -75,7 +83,6 @@ def seen(nodes: int = 5) -> EveryNodeEvidence:
         has_vip=dict.fromkeys(("192.0.2.10", "192.0.2.11"), (of_link("node-1"),) * QUESTIONS),
         has_own={node: (of_link(node),) * QUESTIONS for node in of.sampled},
     )
-    return replace(known, dialled=tuple(replace(row, first=_first(row)) for row in _dialled(known)))
 
 
 def _first(row: Dialled) -> tuple[Answer, ...]:

@@ -16,10 +16,11 @@ import esipp.ledger.run
 import esipp.preflight.preflight
 import esipp.preflight.steps
 from esipp.base.errors import HarnessError, PreflightError
-from esipp.checks.check import Check, Status, is_about
-from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.check import Check, Status, Verdict, is_about
+from esipp.checks.model import Outcome
 from esipp.checks.path import OnPath
 from esipp.cluster.client import ApiCalls
+from esipp.judging.observation import Observation
 from esipp.judging.scenario import Scenario
 from esipp.ledger.codec import record_of
 from esipp.preflight.preflight import Findings

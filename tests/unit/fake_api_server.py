@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from esipp.base.json import Json
 from esipp.checks.health import Answer, Place
-from esipp.checks.model import Family
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Family, Outcome
 from esipp.cluster.client import ApiError
 from tests.unit.health_world import NAMESPACE, say
 

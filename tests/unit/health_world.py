@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from esipp.checks.check import Check, Feature, Status, is_about
+from esipp.checks.check import Check, Feature, Status, Verdict, is_about
 from esipp.checks.health import (
     About,
     Answer,
@@ -17,10 +17,9 @@ from esipp.checks.health import (
     Place,
     Question,
 )
-from esipp.checks.model import Family
-from esipp.checks.observation import Observation, Outcome, Verdict
-from esipp.checks.timing import GIVES_UP
-from esipp.judging.promise import Bound
+from esipp.checks.model import Family, Outcome
+from esipp.checks.timing import GIVES_UP, Bound
+from esipp.judging.observation import Observation
 from esipp.judging.timeline import Sample, Stream
 from esipp.scenarios.health.evidence import Fact, Followed, HealthEvidence, Leaving, Node, Round
 from esipp.scenarios.health.objects import service_name

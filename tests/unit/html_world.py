@@ -5,9 +5,9 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 
-from esipp.checks.check import Fact, Feature
+from esipp.checks.check import Fact, Feature, Verdict
 from esipp.checks.model import AddressClass
-from esipp.checks.observation import Verdict, Witness
+from esipp.judging.observation import Witness
 from esipp.ledger.reading import Component, Phase, Probe, RecordedRun
 from esipp.report.html import render
 from tests.unit.recorded_world import recorded

@@ -4,12 +4,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from esipp.checks.check import Feature
+from esipp.checks.check import Feature, Verdict
 from esipp.checks.health import Place
 from esipp.checks.interoperability import DIALLED, InteroperabilityCheck, Kind
 from esipp.checks.model import AddressClass, Family
-from esipp.checks.observation import Verdict
-from esipp.judging.reading import Reading
+from esipp.judging.observation import Reading
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence, Many, Names, Neighbours, Ways
 from suites.interoperability.checks import OF_SCENARIOS as ALL_CHECKS

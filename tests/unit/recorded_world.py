@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from esipp.base.document import Section
-from esipp.checks.check import Binding, Check
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Binding, Check, Verdict
 from esipp.judging.scenario import where_to_look
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Feature, is_about
+from esipp.checks.check import Check, Feature, Verdict, is_about
 from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.model import Balancer, Family
-from esipp.checks.observation import Verdict, Witness
 from esipp.checks.path import OnPath
 from esipp.checks.policy_change import ChangingService
 from esipp.judging.frame import Known
+from esipp.judging.observation import Witness
 from esipp.judging.scenario import scenario_of
 from esipp.ledger.codec import judged, record_of
 from esipp.ledger.run import Run, Settings
@@ -80,7 +80,14 @@ def seen() -> Mapping[str, Any]:
     results = {each: endpoint_change_world.World(each).result() for each in BALANCERS}
     return {
         PATHS: Evidence(
-            observations, evidence().topology, features(), SAMPLES, FACTS, {"gone": "why"}, witnesses, BLIND
+            observations=observations,
+            topology=evidence().topology,
+            features=features(),
+            samples=SAMPLES,
+            facts=FACTS,
+            obstacles={"gone": "why"},
+            witnesses=witnesses,
+            blind=BLIND,
         ),
         HEALTH: health_world.healthy(),
         INTEROPERABILITY: interoperability_world.seen(),

@@ -9,14 +9,14 @@ from typing import Any
 
 import jsonschema
 
-from esipp.checks.check import Level, Status
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.continuity import Phase
 from esipp.checks.health import Answer, Place
-from esipp.checks.model import Balancer, Family, TrafficPolicy
-from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.model import Balancer, Family, Outcome, TrafficPolicy
 from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import ChangingService
-from esipp.judging.promise import Checking
+from esipp.checks.timing import Checking
+from esipp.judging.observation import Observation
 from esipp.judging.statistics import Distribution
 from esipp.judging.timeline import Sample, Stream
 from esipp.ledger.codec import judged, record_of
@@ -131,9 +131,14 @@ def validate(document: Any, schema: Path) -> None:
     Raises:
         jsonschema.ValidationError: it does not hold.
     """
+    _validator(schema).validate(document)
+
+
+@cache
+def _validator(schema: Path) -> jsonschema.Draft202012Validator:
     rules = json.loads(schema.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(rules)
-    jsonschema.Draft202012Validator(rules).validate(document)
+    return jsonschema.Draft202012Validator(rules)
 
 
 def measured(run: Run) -> None:
@@ -154,7 +159,10 @@ def measured(run: Run) -> None:
     )
     run.record("judged", **judged("continuity", steady))
     change = PolicyAction(0, TrafficPolicy.LOCAL, 1.0, 1.5, "Local", 30001)
-    others = Window(Evidence({}, topology(), {}, 1), neighbours={"neighbour": Neighbour([change])})
+    others = Window(
+        Evidence(observations={}, topology=topology(), features={}, samples=1),
+        neighbours={"neighbour": Neighbour([change])},
+    )
     changes = PolicyChangeEvidence(window=others, courses={ChangingService.NODE_PORT: Course([change])})
     run.record("judged", **judged("flips", changes))
     answer = Answer(Outcome.ANSWERED, 200, {"X-Load-Balancing-Endpoint-Weight": "1"}, "{}", 3)

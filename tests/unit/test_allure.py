@@ -15,8 +15,7 @@ from allure_commons.types import LinkType, ParameterMode
 
 from esipp.app.cli import main
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.codec import record_of
 from esipp.ledger.reading import Probe, RecordedRun, read_run
@@ -271,11 +270,18 @@ for cell in cells:
     for each in evidence().observations[cell.subject.path.key]:
         run.record("observation", **record_of(each))
 
-class Judging:
-    @pytest.fixture
-    def verdict(self, check):
+class Context:
+    run = run
+
+    @staticmethod
+    def verdict(check):
         run.keep(judge(check, evidence()))
         return run.verdicts[check.id]
+
+class Judging:
+    @pytest.fixture
+    def context(self):
+        return Context
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from esipp.checks.timing import Blur, Held, hold, needed
+from esipp.checks.timing import Blur, Bound, Held, hold, needed, promise_of
 from esipp.judging.controls import Counts, Vantage, by_chance, excused
-from esipp.judging.promise import Bound, promise_of
 from esipp.judging.timeline import Sample, Stream
 from esipp.loadbalancers.profiles.loading import all_profiles
 

@@ -19,7 +19,8 @@ from scapy.layers.sctp import SCTP, SCTPChunkAbort, SCTPChunkInit, SCTPChunkInit
 from scapy.packet import Packet, Raw
 from scapy.utils import PcapWriter
 
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import Outcome
+from esipp.judging.observation import Observation
 from esipp.packets import capture as module
 from esipp.packets.capture import MOST_RANGES, Capture, Scope, Sighting, Tap, read_capture
 from esipp.packets.trace import Agreement, Tracer, agree

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from esipp.checks.catalog import all_checks, suite_names
-from esipp.checks.check import KUBERNETES, Level
+from esipp.checks.check import OF_VERSIONS, Level
 from esipp.checks.explain import explain
 from esipp.checks.model import (
     AddressClass,
@@ -298,5 +298,5 @@ def test_a_check_names_what_it_needs() -> None:
             "vantage.outside",
         },
     }
-    needed = {identity: {n for n in by_id(identity).features if not n.startswith(KUBERNETES)} for identity in wanted}
+    needed = {identity: {n for n in by_id(identity).features if not n.startswith(OF_VERSIONS)} for identity in wanted}
     assert needed == wanted

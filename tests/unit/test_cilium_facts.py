@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from esipp.checks.expiry import all_claims
-from esipp.checks.observation import Observation
 from esipp.cluster.client import ApiError, Cluster
+from esipp.judging.observation import Observation
 from esipp.preflight.cilium import read_config, replaces_kube_proxy, sctp_feature, version
 from esipp.preflight.facts import measured_facts, proxy_facts
 from esipp.probing.prober import Job, Prober

@@ -9,9 +9,8 @@ import pytest
 
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import NAT as BEHIND_NAT
-from esipp.checks.check import OUTSIDE, ROUTED, Feature, Status, checks_about, missing_features, of_nodes
-from esipp.checks.model import AddressClass, Client, Family, Protocol, Vantage
-from esipp.checks.observation import Observation, Outcome, Verdict
+from esipp.checks.check import OUTSIDE, ROUTED, Feature, Status, Verdict, checks_about, missing_features, of_nodes
+from esipp.checks.model import AddressClass, Client, Family, Outcome, Protocol, Vantage
 from esipp.judging.client_addresses import (
     Answer,
     DiscoveredAddress,
@@ -27,6 +26,7 @@ from esipp.judging.client_addresses import (
 )
 from esipp.judging.client_addresses import find as decide
 from esipp.judging.frame import Decision, Known, give_verdict
+from esipp.judging.observation import Observation, origin_of
 from esipp.judging.topology import IPAddress, Stand, parse_address
 from esipp.scenarios.every_node.subject import INSIDE, EveryNode
 from esipp.scenarios.paths.evidence import Evidence
@@ -189,7 +189,7 @@ def test_its_address_at_a_vip_needs_no_listener(seen: str, status: Status) -> No
     stand = Stand(client, frozenset({parse_address(NAT)}), None, nat, only)
     world = replace(world, stands={**world.stands, client.name: stand})
     made = [replace(made_answer(check.subject.path, seen, seq), source=(OWN, 40000 + seq)) for seq in range(3)]
-    evidence = Evidence({check.subject.path.key: made}, world, {}, len(made))
+    evidence = Evidence(observations={check.subject.path.key: made}, topology=world, features={}, samples=len(made))
     assert decide_check(check, evidence).status is status
     whole = replace(
         evidence, topology=replace(world, stands={**world.stands, client.name: replace(stand, only_vips=frozenset())})
@@ -258,8 +258,8 @@ def test_the_class_of_a_client_behind_nat_is_by_what_the_cluster_sees() -> None:
     nat = {parse_address(OWN): parse_address(NAT)}
     behind = Stand(client, frozenset(nat.values()), None, nat)
     world = replace(world, stands={**world.stands, "outside-1": behind})
-    assert world.origin(path, NAT, OWN).classes == {AddressClass.CLIENT}
-    assert world.origin(path, OWN, OWN).classes == {AddressClass.OTHER}
+    assert origin_of(world, path, NAT, OWN).classes == {AddressClass.CLIENT}
+    assert origin_of(world, path, OWN, OWN).classes == {AddressClass.OTHER}
     assert world.as_json()["clients"]["outside-1"]["behind_nat"] == {OWN: NAT}
     assert "behind_nat" not in world.as_json()["clients"]["outside-2"]
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from esipp.base.errors import ExitCode
-from esipp.checks.check import Binding, Level, Status
+from esipp.checks.check import Binding, Level, Status, Verdict
 from esipp.checks.known_differences import Nature
-from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import Conclusion, Tally, conclude, scale_of, tally
 

@@ -19,6 +19,7 @@ from esipp.app.completion import SHELLS
 from esipp.app.in_cluster import credentials
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.catalog import HOUSE
+from tests.warm import run_module
 
 CHECK = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 
@@ -202,8 +203,8 @@ def test_a_shell_is_offered_what_fits(line: str, offered: set[str], tmp_path: Pa
     answer = tmp_path / "answer"
     asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SHELL": "bash", "COMP_LINE": line}
     asked |= {"COMP_POINT": str(len(line)), "COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
-    environment = {**os.environ, "PYTHONPATH": str(HOUSE), **asked}
-    subprocess.run([sys.executable, "-m", "esipp"], env=environment, cwd=tmp_path, check=True, timeout=60)
+    done = run_module("esipp", cwd=tmp_path, env={**os.environ, **asked})
+    assert done.returncode == 0, done.stderr
     assert {each.strip() for each in answer.read_text().split("\n")} == offered
 
 

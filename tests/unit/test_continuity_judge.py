@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.checks.check import AT_VIPS, Status
+from esipp.checks.check import AT_VIPS, Status, Verdict
 from esipp.checks.continuity import Phase
-from esipp.checks.observation import Verdict
-from esipp.judging.promise import Bound, Checking
+from esipp.checks.timing import Bound, Checking
 from esipp.judging.timeline import LATE, Sample, Steer, Stream, gaps, tally
 from esipp.judging.topology import parse_address
 from esipp.scenarios.continuity import judge as judge_module
@@ -37,6 +36,7 @@ from tests.unit.continuity_world import (
     controls,
     differing,
     frozen,
+    judged,
     key,
     lost,
     moment,
@@ -1282,7 +1282,7 @@ def test_what_was_not_proven_decides_nothing_and_no_other_phase() -> None:
 
 def test_what_was_not_done_decides_nothing() -> None:
     seen = replace(world(), windows=[w for w in world().windows if w.phase is not Phase.SPEAKER])
-    found = statuses(seen, [check for check in CHECKS if check.subject.phase is Phase.SPEAKER])
+    found = judged(seen, [check for check in CHECKS if check.subject.phase is Phase.SPEAKER])
     assert set(found.values()) == {Status.INCONCLUSIVE}
 
 

@@ -9,7 +9,7 @@ from esipp.base.labels import UNSERVED_CLASS
 from esipp.checks.check import Level
 from esipp.checks.continuity import MOVED, NODEPORT, Phase, What
 from esipp.checks.model import Family, TrafficPolicy
-from esipp.judging.promise import Checking
+from esipp.checks.timing import Checking
 from esipp.scenarios.changing_pods import LEAST_BOUND, serves_on
 from esipp.scenarios.continuity import objects
 from esipp.scenarios.continuity.actions import Gates

@@ -9,11 +9,10 @@ import pytest
 from esipp.base.clock import Clock
 from esipp.checks.check import Feature, Status, on_link
 from esipp.checks.continuity import ONE_NODE_WITHIN, Phase, What
-from esipp.checks.model import OUTSIDE, Family
-from esipp.checks.observation import Outcome
+from esipp.checks.model import OUTSIDE, Family, Outcome
 from esipp.judging.frame import Decision
 from esipp.judging.link_owners import LinkAnswer
-from esipp.probing.traffic import Target
+from esipp.probing.prober import Target
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.objects import asking_link

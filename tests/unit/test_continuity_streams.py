@@ -9,13 +9,13 @@ import pytest
 
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
-from esipp.checks.check import Status
+from esipp.checks.check import Status, Verdict
 from esipp.checks.continuity import NODEPORT, SERVED_UNREADY, STALE, ContinuityCheck, Phase, Way
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.stream import RECOVERS, Reuse, StreamKind
 from esipp.judging.frame import Decision
 from esipp.judging.timeline import SLICE_GONE, Mark, Sample, Stream
-from esipp.probing.traffic import Target
+from esipp.probing.prober import Target
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, LinkChange
 from esipp.scenarios.continuity.judge import Judge
 from esipp.scenarios.continuity.traffic import Streams, Targets
@@ -269,6 +269,46 @@ def test_silence_before_any_change_is_not_stale() -> None:
     assert decided(seen, check_id(Phase.POLICY_CHANGES, CLUSTER, SCTP_PORT)).evidence == "lost"
 
 
+def untranslated(phase: Phase = Phase.PROXY_MODE, after: float = 0.3, lasts: float = 9.0) -> ContinuityEvidence:
+    """A node translates nothing for 0.7 s, and a client's SCTP port is silent from then on."""
+    at = BEGAN[phase] + 3
+    seen = changed_stream(world(), CLUSTER, UDP_SOCKET, at, at + 0.7, silent)
+    return changed_stream(seen, CLUSTER, SCTP_PORT, at + after, at + after + lasts, silent)
+
+
+def of_sctp_port(seen: ContinuityEvidence, phase: Phase = Phase.PROXY_MODE) -> Verdict:
+    (check,) = (each for each in CHECKS if each.id == check_id(phase, CLUSTER, SCTP_PORT))
+    return judge_with(check, Judge(seen), FEATURES, {"service-proxy": "kube-proxy"})
+
+
+def test_a_port_that_a_node_did_not_translate_once_is_a_finding() -> None:
+    """24 and 26 of 48 INITs were lost, 9.0 and 11.0 s at most (kind-iptables, 2026-11-29)."""
+    found = of_sctp_port(untranslated())
+    assert found.status is Status.KNOWN
+    assert "as it began, node b answered no datagram of the established UDP flow" in found.observed
+
+
+def test_a_port_that_is_silent_for_another_reason_is_none_of_these() -> None:
+    at = BEGAN[Phase.PROXY_MODE] + 3
+    alone = changed_stream(world(), CLUSTER, SCTP_PORT, at, at + 9, silent)
+    lies = {
+        "the node translated": alone,
+        "another node did not": changed_stream(alone, LOCAL, UDP_SOCKET, at, at + 0.7, silent),
+        "silent before that": untranslated(after=-1.1),
+        "silent from later on": untranslated(after=1.1),
+        "silent for too long": untranslated(lasts=14),
+        "and once more": changed_stream(untranslated(lasts=7), CLUSTER, SCTP_PORT, at + 13, at + 20, silent),
+        "all other ports are, too": changed_stream(untranslated(), CLUSTER, SCTP_NEW, at, at + 10, silent),
+    }
+    found = {name: of_sctp_port(lie).status for name, lie in lies.items()}
+    assert found == dict.fromkeys(lies, Status.FAIL)
+
+
+def test_in_no_other_phase_a_port_may_stay_untranslated() -> None:
+    phase = Phase.POLICY_CHANGES
+    assert of_sctp_port(untranslated(phase), phase).status is Status.FAIL
+
+
 def test_udp_that_goes_on_to_a_pod_that_is_gone_is_not_known() -> None:
     name = check_id(Phase.DELETED, LOCAL, UDP_SOCKET)
     assert differing(stale(world(), UDP_SOCKET)) == {name: Status.FAIL}
@@ -505,7 +545,12 @@ def test_sctp_that_goes_on_to_a_pod_that_is_no_longer_ready_is_known_and_udp_is_
             if late:
                 assert f"unready in all EndpointSlices ({kind.recovers:.0f} s allowed)" in said.reason
     ending = [*marks, Mark(out - 0.1, "deleting", pod)]
-    for kind, these in ((UDP_SOCKET, ending), (UDP_ONE_WAY, marks)):  # it may serve on; nobody answers
+    again = [*marks, Mark(out + 0.1, "slice-ready", pod, "IPv4")]
+    for kind, these in (
+        (UDP_SOCKET, ending),  # a pod that terminates may serve on
+        (UDP_SOCKET, again),  # the pod is ready before the slices of other Services say that it was not
+        (UDP_ONE_WAY, marks),  # no pod answers
+    ):
         seen = changed_stream(replace(world(), marks=these), CLUSTER, kind, out, out + 13.0, goes_on)
         seen = changed_stream(seen, CLUSTER, kind, out + 13.0, out + 14.0, elsewhere)
         assert decided(seen, check_id(Phase.FLAPS, CLUSTER, kind)).evidence != SERVED_UNREADY

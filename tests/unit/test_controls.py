@@ -8,8 +8,7 @@ from esipp.base.clock import Clock
 from esipp.checks.continuity import NODEPORT, Way
 from esipp.checks.health import Place
 from esipp.checks.model import Family, Protocol, TrafficPolicy
-from esipp.probing.prober import Job
-from esipp.probing.traffic import Target
+from esipp.probing.prober import Job, Target
 from esipp.scenarios.continuity.traffic import HEALTH_PACE, OTHERS_PACE, Streams, Targets
 from esipp.scenarios.health import run
 

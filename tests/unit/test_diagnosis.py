@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from esipp.checks.check import Level, Status
-from esipp.checks.model import AddressClass, Claim, EntryKind, Family, Path, Port, Protocol, TrafficPolicy
-from esipp.checks.observation import Observation, Outcome, Verdict, Witness
+from esipp.checks.check import Level, Status, Verdict
+from esipp.checks.model import AddressClass, Claim, EntryKind, Family, Outcome, Path, Port, Protocol, TrafficPolicy
+from esipp.judging.observation import Observation, Witness
 from esipp.report.causes import common_factor
 from esipp.scenarios.paths.diagnosis import diagnose
 from tests.unit.recorded_world import recorded_checks

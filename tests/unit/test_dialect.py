@@ -13,8 +13,7 @@ from esipp.base.json import Json
 from esipp.base.waiting import Budget
 from esipp.checks.catalog import versions_of
 from esipp.checks.health import Answer, Place
-from esipp.checks.model import Family
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Family, Outcome
 from esipp.checks.versions import needs_kubernetes, read_version
 from esipp.cluster.client import NOT_THERE, ApiError, Cluster
 from esipp.cluster.dialect import ALPHA, BETA, NEWEST, Dialect, dialect_of

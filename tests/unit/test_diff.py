@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esipp.base.errors import ExitCode
-from esipp.checks.check import Binding, Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Binding, Level, Status, Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.checks import FAILING, Kind
 from esipp.report.comparing.diff import Diff, compare

@@ -33,6 +33,8 @@ from esipp.disruption.agents import AGENTS, STOPPED, pods_feature
 from esipp.disruption.daemon_sets import CHANGED_BY
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import CORDONED_BY, RefusedError
+from esipp.disruption.watchdog import watch
+from esipp.disruption.watchdog_client import WatchdogClient
 from esipp.ledger.run import Settings
 from esipp.preflight.preflight import Findings
 from esipp.probing import new_node
@@ -66,9 +68,38 @@ def shell_of() -> dict[str, FakeNode]:
 Make = Callable[..., Disruptor]
 
 
+class WatchdogThread:
+    """The watchdog as a thread: a Python that starts and imports for each test is most of what the test costs."""
+
+    def __init__(self) -> None:
+        lines, told = os.pipe()
+        told_back, answers = os.pipe()
+        self.stdin, self.stdout = os.fdopen(told, "wb"), os.fdopen(told_back, "rb")
+        self._thread = threading.Thread(target=self._watch, args=(lines, answers), daemon=True)
+        self._thread.start()
+
+    @staticmethod
+    def _watch(lines: int, answers: int) -> None:
+        with os.fdopen(lines) as heard, os.fdopen(answers, "w") as said:
+            watch(heard, said)
+
+    def wait(self, seconds: float) -> None:
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), "a watchdog with work left is for a process: watchdog_process"
+
+
 @pytest.fixture
-def make(cluster: Cluster, shell_of: dict[str, FakeNode]) -> Iterator[Make]:
+def watchdog_process() -> None:
+    """For tests whose watchdog has to be a process, as that of a run is; see test_disruption_watchdog.py as well."""
+
+
+@pytest.fixture
+def make(
+    cluster: Cluster, shell_of: dict[str, FakeNode], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Make]:
     made = []
+    if "watchdog_process" not in request.fixturenames:
+        monkeypatch.setattr(WatchdogClient, "_start", lambda _: WatchdogThread())
 
     def build(
         allowed: bool = True, guard: Callable[[], AbstractContextManager[None]] = nullcontext, **more: Any
@@ -95,6 +126,7 @@ def is_cordoned(fake: FakeNodes, name: str = "a") -> bool:
 
 
 # ------------------------------------------------------------------------------------------------- cordon and exclude
+@pytest.mark.usefixtures("watchdog_process")
 def test_a_cordon_is_in_effect_meanwhile_and_undone(fake: FakeNodes, make: Make) -> None:
     before, seen, said = fake.plain(), [], []
     proof = make(say=said.append).perform(
@@ -173,6 +205,7 @@ def test_a_session_that_ends_undoes_it(fake: FakeNodes, make: Make) -> None:
     assert fake.plain() == before
 
 
+@pytest.mark.usefixtures("watchdog_process")
 def test_signals_do_not_disturb_doing_and_undoing(fake: FakeNodes, make: Make) -> None:
     before, patched = fake.plain(), []
 
@@ -232,6 +265,7 @@ def test_who_writes_at_the_same_time_loses_nothing(fake: FakeNodes, make: Make) 
     assert not is_cordoned(fake)
 
 
+@pytest.mark.usefixtures("watchdog_process")
 def test_what_cannot_be_undone_is_reported_with_what_helps(
     fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +285,7 @@ def test_what_cannot_be_undone_is_reported_with_what_helps(
     assert not is_cordoned(fake)
 
 
+@pytest.mark.usefixtures("watchdog_process")
 def test_an_interrupt_stays_one(fake: FakeNodes, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disruptor, "UNDONE", SHORT)
 
@@ -948,6 +983,35 @@ def test_a_controller_is_stopped_where_it_runs(fake: FakeNodes, make: Make, cont
     proof = make().perform(Disruption.CONTROLLER_STOPPED, "b", lambda: seen.append(control_plane.says("controller")))
     assert (seen, control_plane.says("controller"), proof.node) == (["T"], "S", "a")
     assert "the load balancer's controller is stopped; until the end; started again" in proof.words
+
+
+def test_a_controller_that_is_replaced_on_another_node_is_found_there(
+    fake: FakeNodes, make: Make, control_plane: FakeNode
+) -> None:
+    """esipp deletes a pod whose restart its kubelet delays. MetalLB's next controller ran elsewhere (2026-11-29)."""
+    waits = {"restartCount": 4, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+
+    def add(name: str, node: str) -> Json:
+        fake.add_pod(name, node, namespace="m", app="metallb", component="controller")
+        pod = fake.pods[f"m/{name}"]
+        pod["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "uid": "rs", "controller": True}]
+        pod["status"]["containerStatuses"] = [{"restartCount": 0}]
+        return pod
+
+    first, disturbed = add("controller-1", "a"), list[bool]()
+
+    def see(method: str, path: str, body: Json) -> tuple[int, Json] | None:
+        if disturbed and control_plane.says("controller") == "S":
+            first["status"] |= {"containerStatuses": [waits], "conditions": [{"type": "Ready", "status": "False"}]}
+        if method == "DELETE" and path.endswith("/pods/controller-1"):
+            del fake.pods["m/controller-1"]
+            add("controller-2", "b")
+            return 200, {}
+        return None
+
+    fake.before = see
+    proof = make().perform(Disruption.CONTROLLER_STOPPED, "b", lambda: disturbed.append(True))
+    assert proof.words.endswith(", as another pod: its kubelet would have waited")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def node() -> Json:
                 {"type": "DiskPressure", "status": "False", "lastHeartbeatTime": "1", "lastTransitionTime": "1"},
             ],
             "images": [{"names": ["x"]}],
+            "nodeInfo": {"kubeletVersion": "v1", "machineID": "1", "systemUUID": "1"},
         },
     }
 
@@ -72,6 +73,10 @@ FOUND = [
     (lambda items: items[0]["metadata"]["labels"].update({"exclude": ""}), "Node /a.metadata.labels.exclude is new"),
     (lambda items: items[0]["metadata"]["labels"].clear(), "Node /a.metadata.labels.os is missing; it was linux"),
     (lambda items: items[0]["metadata"]["annotations"].update({"by": "x"}), "Node /a.metadata.annotations.by is new"),
+    (
+        lambda items: items[0]["status"]["nodeInfo"].update(kubeletVersion="v2"),
+        "kubeletVersion was v1, and is",
+    ),
     (not_ready, "Node /a.status.conditions[1].status was True, and is Unknown"),
     (lambda items: items.pop(0), "Node /a is missing"),
     (lambda items: items.pop(1), "Pod kube-system/kube-proxy on a is missing"),
@@ -109,6 +114,10 @@ def restarted(items: list[Json]) -> None:
     items[2]["status"]["containerStatuses"][0] = state("abcdefgh") | {"lastState": {"terminated": {"exitCode": 1}}}
 
 
-@pytest.mark.parametrize("change", [replaced, heartbeat, restarted, list.reverse])
+def node_restarted(items: list[Json]) -> None:
+    items[0]["status"]["nodeInfo"] |= {"machineID": "2", "systemUUID": "2"}
+
+
+@pytest.mark.parametrize("change", [replaced, heartbeat, restarted, node_restarted, list.reverse])
 def test_what_changes_by_itself_is_not(change: Callable[[list[Json]], object]) -> None:
     assert remnants(change) == []

@@ -12,7 +12,7 @@ import pytest
 from esipp.checks.check import Feature, Status
 from esipp.checks.model import Balancer, Family
 from esipp.checks.reference import Reference
-from esipp.judging.promise import AS_STARTED
+from esipp.checks.timing import AS_STARTED
 from esipp.ledger.reading import read_run
 from esipp.report.document import SCHEMA, document, render
 from tests.unit.endpoint_change_world import World

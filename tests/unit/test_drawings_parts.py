@@ -6,7 +6,7 @@ from esipp.base.document import Table, number
 from esipp.base.drawing import Drawing, Scale, nice, scale_of, short, staggered
 from esipp.checks.check import Level, Status
 from esipp.checks.health import Answer
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Outcome
 from esipp.judging.showing import summed, tallied
 from esipp.judging.statistics import Distribution
 from esipp.report.rendering.html import joined, tag

@@ -7,15 +7,23 @@ from typing import Any
 import pytest
 
 from esipp.checks.check import Check, Level, Status
-from esipp.checks.endpoint_change import EXPECTED, SPREADS, WEIGHED, EndpointChange, EndpointChangeCheck, Kind, What
+from esipp.checks.endpoint_change import (
+    EXPECTED,
+    FORWARDED,
+    SPREADS,
+    WEIGHED,
+    EndpointChange,
+    EndpointChangeCheck,
+    Kind,
+    What,
+)
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family
+from esipp.checks.timing import AS_STARTED, BY_USER, Checking, Promise, Threshold
 from esipp.judging.frame import Decision
-from esipp.judging.promise import AS_STARTED, BY_USER, Checking, Promise, Threshold
 from esipp.judging.statistics import power
 from esipp.judging.timeline import Sample
 from esipp.scenarios.endpoint_change import judge as judging
-from esipp.scenarios.endpoint_change.changes import CONNECTIONS
 from esipp.scenarios.endpoint_change.evidence import (
     FOR_POWER,
     LEAST_P,
@@ -28,9 +36,10 @@ from esipp.scenarios.endpoint_change.evidence import (
 )
 from esipp.scenarios.endpoint_change.health_probes import observe
 from esipp.scenarios.endpoint_change.judge import Judge
+from esipp.scenarios.endpoint_change.run import CONNECTIONS
 from esipp.scenarios.endpoint_change.sections import summary
 from suites.convergence.checks import CHECKS
-from tests.unit.endpoint_change_world import CLIENT, EVERY, FAMILY, NODE_ADDRESS, World
+from tests.unit.endpoint_change_world import CLIENT, EVERY, FAMILY, LAG, NODE_ADDRESS, World
 from tests.unit.recorded_world import summary_lines
 
 AT_VIP = (What.STEERS, What.PLACE, What.SOURCE, What.BLACK_HOLE, What.NO_LOSS, What.TIMES_UP, What.TIMES_DOWN)
@@ -553,6 +562,38 @@ def test_a_source_that_a_proxy_of_the_clusters_own_rewrites_is_known_by_what_was
     assert decision.foreign is (NODE_ADDRESS not in shown)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "source", "node", "seen"),
+    [
+        ("refused", NODE_ADDRESS, "a", FORWARDED),
+        ("timeout", NODE_ADDRESS, "a", ""),
+        ("refused", "198.51.100.7", "a", ""),
+        ("refused", NODE_ADDRESS, "b", ""),
+    ],
+    ids=["as kube-proxy does", "the node still drops", "not a node's address", "it answers by itself"],
+)
+@pytest.mark.parametrize(
+    ("after", "away", "known"),
+    [(LAG / 2, 0.0, True), (LAG / 2, 0.5, False), (2.0, 0.0, False)],
+    ids=["then", "at another moment", "once it has answered"],
+)
+def test_a_nodes_source_is_known_while_another_one_neither_drops_nor_translates(
+    outcome: str, source: str, node: str, seen: str, after: float, away: float, known: bool
+) -> None:
+    """Seen on the first run of kind-masquerading: a node that was to serve the VIP masqueraded what came to it."""
+    result = replace(World(balancer=Balancer.DEFAULT).result(), others=frozenset({NODE_ADDRESS, CLIENT}))
+    up = next(change for change in result.changes if change.up)
+    assert up.node == "b"
+    for samples, when, made in (
+        (result.seen.ports["b"].samples, after + away, {"outcome": outcome, "pod": "", "node": "", "source": ""}),
+        (result.seen.vip[FAMILY].samples, after, {"outcome": "answered", "node": node, "source": source}),
+    ):
+        at = min(range(len(samples)), key=lambda n: abs(samples[n].started - up.cause - when))
+        samples[at] = samples[at]._replace(**made, started=up.cause + when)
+    decision = Judge(result).decide(own(What.SOURCE))
+    assert (decision.status, decision.evidence) == (Status.FAIL, seen if known else "")
+
+
 def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     """Of a class of the reference's own it is a fault: that one has promised to leave it."""
     for balancer in SPREADS:
@@ -561,10 +602,10 @@ def test_only_of_the_clusters_own_a_proxys_source_may_be_known() -> None:
     path_checks = [
         path_check for path_check in CHECKS if path_check.subject.what is What.SOURCE and path_check.subject.family
     ]
-    assert all(
-        bool(path_check.differences) is (path_check.subject.balancer is Balancer.DEFAULT) for path_check in path_checks
-    )
-    assert {each.covers for path_check in path_checks for each in path_check.differences} == {PROXIED}
+    for path_check in path_checks:
+        proxied = any(each.covers == PROXIED for each in path_check.differences)
+        assert proxied is (path_check.subject.balancer is Balancer.DEFAULT)
+    assert {each.covers for path_check in path_checks for each in path_check.differences} == {PROXIED, FORWARDED}
     assert {path_check.subject.own_service for path_check in path_checks} == {"moves-default", ""}
 
 

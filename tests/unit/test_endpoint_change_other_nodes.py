@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.catalog import checks_of
-from esipp.checks.check import Feature, Status
+from esipp.checks.check import Feature, Status, Verdict
 from esipp.checks.model import Balancer, Family
-from esipp.checks.observation import Verdict
 from esipp.judging.timeline import Stream
 from esipp.scenarios.endpoint_change.evidence import Answers, Bystanders, Moved
 from esipp.scenarios.endpoint_change.judge import judges_of

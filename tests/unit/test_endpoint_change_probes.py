@@ -8,8 +8,8 @@ import pytest
 
 from esipp.checks.model import Family
 from esipp.probing.prober import Job
-from esipp.scenarios.endpoint_change import changes
-from esipp.scenarios.endpoint_change.changes import PORT_PACE, SECOND_FAMILY, Observing, Targets
+from esipp.scenarios.endpoint_change import run as changes
+from esipp.scenarios.endpoint_change.run import PORT_PACE, SECOND_FAMILY, Observing, Targets
 
 NODES = {node: {Family.IPV4: f"192.0.2.{n}", Family.IPV6: f"2001:db8::{n}"} for n, node in enumerate("ab", 1)}
 VIPS = {Family.IPV4: "192.0.2.100", Family.IPV6: "2001:db8::100"}

@@ -12,7 +12,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.judging.topology import EXCLUDED, Node
 from esipp.scenarios.endpoint_change import objects
-from esipp.scenarios.endpoint_change.reported_state import ReferenceState
+from esipp.scenarios.endpoint_change.reported_state import ReferenceState, Standing
 from esipp.scenarios.endpoint_change.run import Gathering
 from esipp.scenarios.timeouts import Timeouts
 from suites.convergence.checks import CHECKS
@@ -40,8 +40,7 @@ def should(nodes: list[str]) -> Any:
     reference: Any = SimpleNamespace(view=lambda: {"services": services, "settings": {}}, container="made-up")
     word = ReferenceState(reference, "ns", NODES)
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
-    driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
-    word.look({Balancer.ECMP: driver})
+    word.look({Balancer.ECMP: Standing(frozenset({"a"}), frozenset(observing.vip))})
     return word.views(Balancer.ECMP)
 
 
@@ -78,8 +77,7 @@ def test_a_view_has_as_long_as_the_checks_take_and_the_default_class_one_if_it_i
     word = ReferenceState(reference, "ns", [NODES[0]])
     word._reports.settings = settings
     observing = SimpleNamespace(vip=dict.fromkeys(Family))
-    driver: Any = SimpleNamespace(counted={Family.IPV4: 1}, open_nodes={"a"}, observing=observing)
-    word.look({Balancer.DEFAULT: driver})
+    word.look({Balancer.DEFAULT: Standing(frozenset({"a"}), frozenset(observing.vip))})
     found = word.views(Balancer.DEFAULT)
     assert (found[What.VIEW_LOCAL].healthy if found else None) == seen
 

@@ -13,11 +13,11 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.checks.model import Balancer, Family
 from esipp.judging.timeline import Mark, Sample, Stream
-from esipp.scenarios.endpoint_change import changes as drive
 from esipp.scenarios.endpoint_change import objects
-from esipp.scenarios.endpoint_change.changes import TIMEOUT, Driver, plan
+from esipp.scenarios.endpoint_change import run as drive
 from esipp.scenarios.endpoint_change.evidence import Result
 from esipp.scenarios.endpoint_change.judge import Judge
+from esipp.scenarios.endpoint_change.run import TIMEOUT, Driver, plan
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 
 NODES = ("a", "b", "c")

@@ -13,10 +13,10 @@ from esipp.checks.reference import titles
 from esipp.judging.frame import Decision, Known, give_verdict
 from esipp.judging.statistics import Distribution, binomial_p
 from esipp.judging.timeline import LATE, Sample, Span, Stream, count_losses, read_health, read_request
-from esipp.scenarios.endpoint_change.changes import LEAST, last_open, plan
 from esipp.scenarios.endpoint_change.evidence import BalancerEvidence, Change, timeline
 from esipp.scenarios.endpoint_change.expected_backends import Paths, with_evidence, wrong_places
 from esipp.scenarios.endpoint_change.judge import say_places
+from esipp.scenarios.endpoint_change.run import LEAST, last_open, plan
 from suites.convergence.checks import CHECKS
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.check import Status
-from esipp.checks.model import Family, Protocol, TrafficPolicy
-from esipp.checks.observation import Outcome, Tracked, Witness
+from esipp.checks.model import Family, Outcome, Protocol, TrafficPolicy
 from esipp.judging.frame import OVERLOADED, run_queue
 from esipp.judging.link_owners import LinkAnswer
+from esipp.judging.observation import Tracked, Witness
 from esipp.scenarios.every_node.evidence import (
     CLUSTER,
     HEALTH,

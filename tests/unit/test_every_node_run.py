@@ -1,8 +1,9 @@
 """Every sampled node is dialled at every address it should serve, over every protocol; also those without a role."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -12,15 +13,15 @@ import pytest
 
 from esipp.base.json import Json
 from esipp.checks.check import LINK_LOCAL, Feature, Status, on_link
-from esipp.checks.model import OUTSIDE, Family, Protocol, Role
-from esipp.checks.observation import Irregular, Observation, Outcome, Tracked, Witness
+from esipp.checks.model import OUTSIDE, Family, Outcome, Protocol, Role
 from esipp.checks.profile import PROXY_PORT
 from esipp.checks.required_features import PACKETS
+from esipp.judging.observation import Irregular, Observation, Tracked, Witness
 from esipp.judging.topology import Node, Stand, Topology, by_family, parse_address
 from esipp.loadbalancers.detection import NOTHING_FOUND
 from esipp.probing.prober import NOT_ON_LINK, Job
 from esipp.scenarios.every_node.evidence import CLUSTER, HEALTH, LISTENER, LOCAL, PROXY, SOME, EveryNodeEvidence
-from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, objects, some_of
+from esipp.scenarios.every_node.objects import HIGHEST, LAST, endpoints, homes, objects, some_of
 from esipp.scenarios.every_node.run import SAMPLED, SAMPLES, SHARED, Survey
 from esipp.scenarios.every_node.subject import (
     QUESTIONS,
@@ -31,7 +32,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, PARALLEL, WAITS
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT, PARALLEL, WAITS
 from esipp.scenarios.timeouts import TIMEOUTS
 from esipp.testbed.objects import Ground
 from suites.clients import OUTSIDE_ROUTED
@@ -102,7 +103,7 @@ class Wire:
             return [Observation(job.key, 0, Outcome.TIMEOUT, (OWN, 7), count=job.count)]
         if job.port in LISTENERS.values():
             return [self.answer(job, "agent", here, OWN, job.count)]
-        if job.port == HIGHEST and any(job.host in each.internal.values() for each in NODES.values()):
+        if job.port in LAST and any(job.host in each.internal.values() for each in NODES.values()):
             return [Observation(job.key, 0, Outcome.REFUSED, (OWN, 7), count=job.count)]
         name = next(name for name, each in self.services.items() if self.leads(each, job))
         own = endpoints(GROUND)
@@ -159,6 +160,7 @@ def survey(
     silent: str = "",
     wire: type[Wire] = Wire,
     behind: bool = False,
+    follow: Callable[[object, Mapping[str, list[Observation]]], tuple[dict[str, Any], str]] = lambda *_: ({}, ""),
     **more: Any,
 ) -> tuple[EveryNodeEvidence, Wire, dict[str, Feature]]:
     there = services()
@@ -186,6 +188,8 @@ def survey(
         findings=SimpleNamespace(features=features, on_node=lambda *_: None),
         run=SimpleNamespace(record=lambda *_, **__: None, feature=lambda *_: None, settings=SimpleNamespace(seed=7)),
         asked=lambda _: checks,
+        watched=lambda _: nullcontext(),
+        follow=follow,
     )
     topology = Topology(NODES, ROLES, stands)
     made = Survey(context, topology)
@@ -275,11 +279,19 @@ def test_every_announced_address_is_dialled_at_the_first_and_the_last_port() -> 
     rows = [row for row in seen.dialled if row.entrance is Entrance.VIP and row.family is Family.IPV4]
     for name in {row.service for row in rows}:
         own = [(row.address.split(".")[2], row.port) for row in rows if row.service == name]
-        assert own == [("3", 80), ("3", HIGHEST), ("4", 80), ("4", HIGHEST)]
+        first, last = (80, HIGHEST) if "cluster" in name else (81, HIGHEST - 1)
+        assert own == [("3", first), ("3", last), ("4", first), ("4", last)]
     assert features[several_announced(Family.IPV4)].present
     assert not features[several_announced(Family.IPV6)].present
     inside = {row.port for row in seen.dialled if row.entrance is Entrance.CLUSTER_IP and row.service == CLUSTER}
     assert inside == {80, HIGHEST}
+
+
+def test_services_with_vips_share_no_port_as_they_may_share_the_vips() -> None:
+    made = [each["spec"] for each in objects(list(CHECKS), GROUND).services if "vip" in each["metadata"]["name"]]
+    ports = [(port["protocol"], port["port"]) for spec in made for port in spec["ports"]]
+    assert len({spec["externalTrafficPolicy"] for spec in made}) == 2
+    assert len(set(ports)) == len(ports)
 
 
 def test_a_further_address_of_any_node_is_dialled() -> None:
@@ -377,15 +389,14 @@ def test_tables_of_nodes_witness_all_connections_but_those_to_loopback_addresses
         assert sum(each.count for each in given[row.key]) == judged
 
 
-def test_packets_follow_two_connections_to_every_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_follow_two_connections_to_every_target() -> None:
     given: dict[str, list[Observation]] = {}
 
-    def follow(_run: object, _watch: object, made: dict[str, list[Observation]]) -> tuple[dict[str, Any], str]:
+    def follow(_: object, made: Mapping[str, list[Observation]]) -> tuple[dict[str, Any], str]:
         given.update(made)
         return {key: [Witness(key, each.seq, seen=True) for each in own] for key, own in made.items()}, ""
 
-    monkeypatch.setattr("esipp.scenarios.every_node.run.follow", follow)
-    seen, _, features = survey()
+    seen, _, features = survey(follow=follow)
     rows = [row for row in seen.dialled if row.service not in (HEALTH, PROXY)]
     assert list(given) == [row.key for row in rows], "each target has a key of its own"
     assert {tuple((each.seq, each.count) for each in made) for made in given.values()} == {((0, 1), (1, 1))}

@@ -8,9 +8,8 @@ from esipp.app.cli import _parser
 from esipp.app.options import settings_of
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import CARRIES, Check, Feature, Level, Status, missing_features
+from esipp.checks.check import CARRIES, Check, Feature, Level, Status, Verdict, missing_features
 from esipp.checks.exclusions import as_words, features_of, read_exclusions
-from esipp.checks.observation import Verdict
 from esipp.judging.frame import Known, give_verdict
 from esipp.judging.topology import Topology
 from esipp.ledger.conclusion import conclude
@@ -62,7 +61,7 @@ def test_a_whole_id_means_that_check_only() -> None:
 
 def test_the_users_word_goes_before_what_is_missing_besides() -> None:
     given = features_of(read_exclusions([f"{CHECK.id}=our firewall"], IDS))
-    verdict = judge(CHECK, Evidence({}, Topology(), given, 20))
+    verdict = judge(CHECK, Evidence(observations={}, topology=Topology(), features=given, samples=20))
     assert len(missing_features(CHECK, given)) > 1
     assert verdict.reason == "excluded by --exclude: our firewall"
 

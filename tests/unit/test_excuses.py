@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from esipp.checks.check import AT_VIPS, Status
+from esipp.checks.check import AT_VIPS, Status, Verdict
 from esipp.checks.ingress import facts_at, ingress_facts
-from esipp.checks.model import AddressClass, Family, Path, Vantage
-from esipp.checks.observation import Observation, Outcome, Verdict, Witness
+from esipp.checks.model import AddressClass, Family, Outcome, Path, Vantage
 from esipp.judging.ingress import MOST, strangers, why_not_its_own
+from esipp.judging.observation import Observation, Witness
 from esipp.judging.topology import parse_address
 from esipp.scenarios.paths.evidence import MOST_BY_CHANCE, PORTS_GIVEN, Ports, Steer
 from tests.unit.world import (

@@ -8,11 +8,10 @@ from typing import Any, cast
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Status
+from esipp.checks.check import Status, Verdict
 from esipp.checks.expiry import Sight, by_claim, sights
 from esipp.checks.health import About, Place, Question, Situation
 from esipp.checks.model import Family
-from esipp.checks.observation import Verdict
 from esipp.checks.reference import titles
 from esipp.scenarios.health.evidence import Followed, HealthEvidence
 from esipp.scenarios.health.objects import _situations, service_name

@@ -4,7 +4,6 @@ import ast
 import re
 import shlex
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,8 @@ from ci.tables import DOCS, PARTS, planned_at, rewritten
 from esipp.app.cli import check_run, understood
 from esipp.checks.catalog import HOUSE
 from esipp.loadbalancers.profiles.loading import names, provider
+from tests.guides.commands import name_of, of_esipp, of_page, put
+from tests.guides.here import own_profile
 
 FOLDER = DOCS / "guides"
 GUIDES = sorted(FOLDER.glob("*.md"))
@@ -21,39 +22,9 @@ OWN = FOLDER / "your-own-provider.md"
 CLOUDS = [FOLDER / f"{name}.md" for name in ("gke", "aks", "eks", "openstack", "bare-metal")]
 
 
-def name_of(page: Path) -> str:
-    return str(page.relative_to(HOUSE))
-
-
-def shell(page: Path) -> list[str]:
-    """The lines of a page's console blocks, each whole and without its prompt."""
-    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    text = "\n".join(blocks).replace("\\\n", " ")
-    return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
-
-
 def commands(page: Path) -> list[list[str]]:
     """The command lines of esipp in a page, with what its lines set put for variables."""
-    known: dict[str, str] = {}
-    found = []
-    for line in shell(page):
-        lexer = shlex.shlex(line, posix=True, punctuation_chars="&;|")
-        lexer.whitespace_split = True
-        for operator, part in groupby(lexer, lambda word: not word.strip("&;|")):
-            words = [] if operator else list(part)
-            while words and (given := re.fullmatch(r"([A-Z_]+)=(.*)", words[0])):
-                known[given[1]] = put(given[2], known)
-                words.pop(0)
-            words = words[1:] if words[:1] == ["./ci/enter"] else words
-            if words[:1] == ["esipp"]:
-                found.append([put(word, known) for word in words[1:]])
-    return found
-
-
-def put(word: str, known: dict[str, str]) -> str:
-    """A word with variables replaced; unknown ones become a name that fits anywhere."""
-    found = re.sub(r"\$\{?(\w+)\}?", lambda match: known.get(match[1], "example"), word)
-    return "example" if found in ("…", "") else found.replace("…", "example")
+    return of_esipp(of_page(page))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -79,7 +50,7 @@ def is_taken(words: list[str]) -> bool:
 def test_runs_plans_and_profiles_of_a_guide_are_accepted(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "granite.toml").write_text(granite())
+    (tmp_path / "granite.toml").write_text(own_profile())
     monkeypatch.chdir(tmp_path)
     result = {words[0] for words in commands(page)}
     assert {"run", "plan", "doctor"} <= result
@@ -155,15 +126,9 @@ def test_the_pool_of_the_guide_is_large_enough() -> None:
 
 
 # ------------------------------------------------------------------------------------------ a profile of your own
-def granite() -> str:
-    found = re.search(r"^```toml\n(.*?)^```", OWN.read_text(), re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1]
-
-
 def test_the_profile_of_the_example_says_what_its_documents_say(tmp_path: Path) -> None:
     file = tmp_path / "granite.toml"
-    file.write_text(granite())
+    file.write_text(own_profile())
     profile = provider(str(file))
     assert profile.local.bound == profile.cluster.bound == 12
     assert profile.rise == 12

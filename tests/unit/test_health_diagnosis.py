@@ -4,7 +4,7 @@ import pytest
 
 from esipp.checks.check import Status, is_about
 from esipp.checks.health import About, Answer, HealthAnswer
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Outcome
 from esipp.judging.scenario import where_to_look
 from tests.unit.health_world import BY_ID, SAMPLES, answering, no_answer, say, verdict
 

@@ -9,9 +9,9 @@ import pytest
 
 from esipp.checks.check import Feature, Level, Status
 from esipp.checks.health import About, Answer, Place, Question, Situation
-from esipp.checks.model import OUTSIDE, Family
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import OUTSIDE, Family, Outcome
 from esipp.judging.controls import Counts
+from esipp.judging.observation import Observation
 from esipp.scenarios.health.evidence import WATCHER, Fact, Followed, HealthEvidence, Leaving, Round
 from esipp.scenarios.health.judge import decide_trial, document
 from esipp.scenarios.health.sections import summary

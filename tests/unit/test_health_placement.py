@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,10 +19,12 @@ from esipp.base.interrupt import Stop, StoppedError
 from esipp.base.waiting import Budget
 from esipp.checks.catalog import HOUSE
 from esipp.checks.health import Answer, Place
-from esipp.checks.model import Family
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Family, Outcome
+from esipp.cluster.client import ApiError
+from esipp.judging.frame import UNWRITTEN
+from esipp.scenarios.changing_pods import SERVICE_LABEL
 from esipp.scenarios.health import placement
-from esipp.scenarios.health.evidence import Followed, Node
+from esipp.scenarios.health.evidence import Followed, HealthEvidence, Node
 from esipp.scenarios.health.placement import AFTER, ROUNDS, Board, Placement, Slot
 from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.health_world import no_answer, say
@@ -154,6 +157,41 @@ def test_a_node_that_comes_late() -> None:
     assert status.seconds is not None
     assert (status.last, count.last) == ("200", "localEndpoints 1")
     assert status.after == count.after == {"right": AFTER}
+
+
+@pytest.mark.parametrize(
+    ("versions", "follows", "doubted"),
+    [
+        (("7", "7", "7", "7"), None, True),
+        (("7", "8", "8", "9"), None, False),
+        (("7", "7", "7", "7"), 0.2, False),
+        ((), None, False),
+    ],
+    ids=["unchanged", "changed", "unchanged, but followed", "may not be listed"],
+)
+def test_a_round_that_is_not_followed_is_in_doubt_if_the_endpoint_slices_did_not_change(
+    monkeypatch: pytest.MonkeyPatch, versions: tuple[str, ...], follows: float | None, doubted: bool
+) -> None:
+    left = list(versions)
+
+    def listed(path: str, labelSelector: str) -> list[Any]:  # noqa: N803 - the API's own name
+        assert (path.rpartition("/")[2], labelSelector) == ("endpointslices", f"{SERVICE_LABEL}=health-placement")
+        if not versions:
+            raise ApiError(403, "Forbidden", "endpointslices is forbidden", f"GET {path}")
+        return [{"metadata": {"name": "of-pods", "resourceVersion": left.pop(0)}}]
+
+    nodes: Any = Nodes(lambda _: STALE)
+    nodes.listeners, nodes.testbed.namespace = (lambda _: set()), "esipp"
+    nodes.testbed.cluster = SimpleNamespace(list=listed)
+    status = {(Place.BARE_NODE, Family.IPV4): Followed(follows, "503")}
+    monkeypatch.setattr(placement, "placed", lambda _: PLACES)
+    for name, result in (("_change", ("made ready", 1)), ("_states", {}), ("_follow", (status, status))):
+        monkeypatch.setattr(Placement, name, lambda *_, result=result: result)
+    monkeypatch.setattr(Placement, "_stable", lambda *_: None)
+    ground: Any = None
+    seen = HealthEvidence()
+    Placement(nodes, ground, 0).perform(seen, rounds=2)
+    assert [each.trouble == UNWRITTEN for each in seen.rounds] == [doubted, doubted]
 
 
 def test_a_node_that_is_never_right() -> None:

@@ -15,7 +15,7 @@ from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import HealthEvidence
 from esipp.scenarios.health.objects import service_name
 from esipp.scenarios.health.probes import MOST_AT_ONCE, SAMPLES, TIMEOUT, Asker
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.scenarios.timeouts import TIMEOUTS
 
 ROLES = {Role.ENDPOINT_NODE: "a", Role.BARE_NODE: "b", Role.OTHER_NODE: "b"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from esipp.base.document import Link
 from esipp.checks.check import Fact, Feature, Level, Status
-from esipp.checks.observation import Witness
 from esipp.checks.reference import Reference, read_reference
+from esipp.judging.observation import Witness
 from esipp.ledger.reading import Component, Phase, Probe, RecordedEvent, RecordedRun
 from esipp.report.html import render, script_of_the_page
 from esipp.report.html.embedded import MOST_PROBES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from esipp.checks.observation import Witness
+from esipp.judging.observation import Witness
 from esipp.report.html import HERE, SCRIPTS, render, script_of_the_page
 from esipp.report.rendering.html import HERE as PAGE
 from tests.tools import needs_tool

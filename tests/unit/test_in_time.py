@@ -6,17 +6,16 @@ import pytest
 
 from esipp.checks.check import Status
 from esipp.checks.health import About, Place, Question, Situation
-from esipp.checks.model import Family
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Family, Outcome
+from esipp.checks.timing import Bound
 from esipp.judging.controls import but_one
 from esipp.judging.frame import OVERLOADED, run_queue
 from esipp.judging.in_time import NOT_RECORDED, control_of
-from esipp.judging.promise import Bound
 from esipp.judging.scenario import RunThen
 from esipp.ledger.codec import judged, read_judged
 from esipp.scenarios.every_node.evidence import HEALTH, LISTENER, PROXY, Dialled, EveryNodeEvidence
 from esipp.scenarios.health.evidence import HealthEvidence
-from esipp.scenarios.health.scenario import SCENARIO
+from esipp.scenarios.health.judge import SCENARIO
 from suites.clients import OUTSIDE_1, POD_ON_OTHER_NODE
 from tests.unit import every_node_world, health_world
 from tests.unit.health_world import BY_ID, FEATURES, SAMPLES, SOON, about, answering, differing, healthy, honest

@@ -10,10 +10,20 @@ from esipp.base.document import WIDTH
 from esipp.checks.check import Level, Status
 from esipp.checks.explain import picture
 from esipp.checks.interoperability import MANY_SERVICES, Kind
-from esipp.checks.model import NO_ANSWER, AddressClass, Backends, EntryKind, Family, Role, TrafficPolicy, Vantage
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import (
+    NO_ANSWER,
+    AddressClass,
+    Backends,
+    EntryKind,
+    Family,
+    Outcome,
+    Role,
+    TrafficPolicy,
+    Vantage,
+)
 from esipp.checks.reference import titles
 from esipp.cluster.client import ApiError, Cluster
+from esipp.judging.observation import Observation
 from esipp.preflight import steps as dns
 from esipp.report.pages import checks_page
 from esipp.report.terminal import summary

@@ -8,8 +8,7 @@ import pytest
 from esipp.checks.check import Feature, Status
 from esipp.checks.health import Place
 from esipp.checks.interoperability import Kind
-from esipp.checks.model import Family, Role
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Family, Outcome, Role
 from esipp.judging.controls import Counts
 from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence
 from esipp.scenarios.interoperability.judge import LEAST

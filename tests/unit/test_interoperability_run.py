@@ -18,10 +18,10 @@ from esipp.base.json import Json
 from esipp.base.waiting import Budget
 from esipp.checks.health import Answer, Place
 from esipp.checks.interoperability import Kind
-from esipp.checks.model import Family, Protocol, Role
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import Family, Outcome, Protocol, Role
 from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import BY_NUMBER
+from esipp.judging.observation import Observation
 from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
@@ -30,7 +30,7 @@ from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
 from esipp.scenarios.interoperability.objects import A, B, service_b
 from esipp.scenarios.interoperability.scale import manifest
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT
 from esipp.scenarios.timeouts import TIMEOUTS
 from tests.unit.health_world import no_answer
 from tests.unit.world import ROLES, topology

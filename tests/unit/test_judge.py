@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.check import Level, Status
-from esipp.checks.model import NO_ANSWER, PAIR_BACKEND, POD_BACKEND, AddressClass, EntryKind, Family, Path
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import NO_ANSWER, PAIR_BACKEND, POD_BACKEND, AddressClass, EntryKind, Family, Outcome, Path
 from esipp.checks.path import Spread
 from esipp.judging.answers import say_bound
 from esipp.judging.frame import OVERLOADED, run_queue
+from esipp.judging.observation import Observation
 from tests.unit.verdicts import judge
 from tests.unit.world import (
     CHECKS,

@@ -3,8 +3,8 @@
 import pytest
 
 from esipp.checks.check import Status
-from esipp.checks.model import AddressClass, Claim
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import AddressClass, Claim, Outcome
+from esipp.judging.observation import Observation
 from tests.unit.world import CLIENT_ADDRESSES, GATEWAYS, NODES, VIP, answer, by_id, group, header, show, verdict
 
 LOOPBACK = "169.254.42.1"

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Feature, Level, Status, checks_about
+from esipp.checks.check import Feature, Level, Status, Verdict, checks_about
 from esipp.checks.connections import Aspect, ConnectionsCheck, OnConnections
 from esipp.checks.exclusions import features_of
 from esipp.checks.model import NO_ANSWER, OUTSIDE, POD_BACKEND, AddressClass, EntryKind, Family, Path
-from esipp.checks.observation import Irregular, Observation, Verdict
 from esipp.judging.frame import run_queue
+from esipp.judging.observation import Irregular, Observation
 from esipp.scenarios.paths.evidence import Evidence, FirstAnswers, Stall, Wait
 from tests.unit.verdicts import judge_with
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, changed_evidence, evidence, group, show

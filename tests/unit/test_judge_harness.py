@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from esipp.checks.check import Status
-from esipp.checks.model import AddressClass, EntryKind, Family, Path
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.model import AddressClass, EntryKind, Family, Outcome, Path
 from esipp.checks.path import PathCheck
+from esipp.judging.observation import Observation, Witness
 from tests.unit.verdicts import judge
 from tests.unit.world import (
     CLIENT_ADDRESSES,

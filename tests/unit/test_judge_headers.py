@@ -4,8 +4,8 @@ import pytest
 
 from esipp.checks.check import Status
 from esipp.checks.model import Claim, Family
-from esipp.checks.observation import Observation
 from esipp.checks.path import PathCheck
+from esipp.judging.observation import Observation
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     VIP,

@@ -6,10 +6,10 @@ import pytest
 
 from esipp.checks.check import Status
 from esipp.checks.known_differences import Connections, KnownDifference
-from esipp.checks.model import NO_ANSWER, AddressClass, Family, Path
-from esipp.checks.observation import Observation, Outcome, Tracked, Witness
+from esipp.checks.model import NO_ANSWER, AddressClass, Family, Outcome, Path
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
+from esipp.judging.observation import Observation, Tracked, Witness
 from tests.unit.world import (
     CLIENT_ADDRESSES,
     by_id,

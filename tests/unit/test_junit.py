@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from esipp.app.cli import main
 from esipp.base.errors import EsippError, ExitCode, HarnessError, PreflightError
-from esipp.checks.check import Binding, Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Binding, Level, Status, Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun, read_run

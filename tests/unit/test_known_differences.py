@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from esipp.checks.catalog import all_checks, all_path_checks
-from esipp.checks.check import Status, checks_about
+from esipp.checks.check import Status, Verdict, checks_about
 from esipp.checks.expiry import all_claims, binds, by_claim, claims_of, sights
 from esipp.checks.ingress import AT_ANNOUNCER, AT_SERVICE, OF_SERVICE
 from esipp.checks.known_differences import Connections, KnownDifference, Nature
-from esipp.checks.observation import Verdict
 from esipp.checks.policy_change import Isolated
 from esipp.checks.reference import Reference
+from esipp.judging.observation import Witness, say_witnesses
 from esipp.preflight.facts import KUBE_PROXY
 from suites.known_differences.paths import DIFFERENCES
 from tests.unit.comparing_world import said
@@ -69,10 +69,15 @@ def test_a_claim_expires_where_its_checks_were_asked_and_none_shows_it() -> None
 
 def test_what_only_packets_show_is_not_asked_without_them() -> None:
     in_packets = replace(DEFECT, covers=Connections(forwarded=True))
-    passed = {"a": said("a", Status.PASS)}
     claims = {in_packets: frozenset({"a"})}
-    assert [each.expired for each in sights(claims, OLD, passed)] == [True]
-    assert sights(claims, OLD, passed, packets=False) == []
+
+    def expired(packets: int, doubtful: int = 0) -> list[bool]:
+        seen = [Witness("a", number, seen=number < packets, doubt="two") for number in range(packets + doubtful)]
+        passed = replace(said("a", Status.PASS), witnesses=say_witnesses(seen, "", 9))
+        return [each.expired for each in sights(claims, OLD, {"a": passed})]
+
+    assert expired(packets=2) == [True]
+    assert expired(packets=0) == expired(packets=0, doubtful=3) == [False], "nothing could show it"
 
 
 @pytest.mark.parametrize(("version", "still"), [("1.18.6", True), ("1.19.0", False), ("unknown", False)])

@@ -11,8 +11,8 @@ import pytest
 from esipp.base.errors import HarnessError, PreflightError
 from esipp.checks.check import Binding, Level
 from esipp.checks.model import AddressClass
-from esipp.checks.observation import Witness
 from esipp.checks.path import PathCheck
+from esipp.judging.observation import Witness
 from esipp.judging.schedule import PlannedEvent, Touches
 from esipp.ledger.codec import record_of
 from esipp.ledger.file import SCHEMA, SCHEMA_VERSION, Ledger, read_ledger

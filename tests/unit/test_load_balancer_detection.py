@@ -10,12 +10,12 @@ import pytest
 
 from ci import lane_file
 from esipp.base.json import Json
-from esipp.checks.model import AddressClass, Family
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import AddressClass, Family, Outcome
 from esipp.checks.profile import ABOUT
+from esipp.checks.timing import Checking
 from esipp.cluster.client import ApiError, Cluster
 from esipp.disruption.cleanup import REMOVED, removal_budget
-from esipp.judging.promise import Checking
+from esipp.judging.observation import Observation
 from esipp.ledger.run import Run
 from esipp.loadbalancers.detection import BOUND, Detected, detect, find, look_again, platform_of
 from esipp.loadbalancers.profile_findings import (

@@ -6,10 +6,10 @@ import pytest
 
 from esipp.checks.catalog import all_checks
 from esipp.checks.check import Status, checks_about
-from esipp.checks.model import Balancer, Family, TrafficPolicy
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import Balancer, Family, Outcome, TrafficPolicy
 from esipp.checks.profile import Destination, Target
 from esipp.judging.frame import Decision
+from esipp.judging.observation import Observation
 from esipp.ledger.codec import judged, read_judged
 from esipp.packets.capture import ASKED, IN, NAMED, OUT, REQUEST, Capture, Sighting
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Observed, Probe, ProbeEvidence, networks

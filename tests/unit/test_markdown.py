@@ -10,7 +10,7 @@ from esipp.checks.check import Binding, Level, Status
 from esipp.checks.model import Balancer
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
-from esipp.judging.promise import AS_STARTED
+from esipp.checks.timing import AS_STARTED
 from esipp.ledger.codec import judged
 from esipp.ledger.reading import read_run
 from esipp.ledger.run import Run

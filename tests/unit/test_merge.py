@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from esipp.app.cli import main
 from esipp.base.document import Items, Section, Table, Text, plain
 from esipp.base.errors import ExitCode, PreflightError
-from esipp.checks.check import Binding, Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Binding, Level, Status, Verdict
 from esipp.checks.reference import Reference
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import RecordedRun

@@ -9,9 +9,9 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.base.labels import labels_of
-from esipp.checks.model import Family, Protocol
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import Family, Outcome, Protocol
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.judging.observation import Observation
 from esipp.testbed.network_policies import OURS, beyond_us, check, denied, direct, feature, lift, unseen
 from tests.unit.world import by_id
 

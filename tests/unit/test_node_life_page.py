@@ -4,13 +4,12 @@ import re
 from functools import reduce
 
 from esipp.checks.catalog import HOUSE, all_checks
+from esipp.checks.check import OF_VERSIONS
 from suites.changes.checks import SUITE as CHANGES
 from suites.continuity.requirements import SUITE as CONTINUITY
 
 COMMON = {"disruptive", "vantage.outside", "load-balancer", "nodes.three"}
 """Features that every event needs, or that the page names for many at once."""
-VERSIONS = "kubernetes."
-"""Features of versions: another page has them."""
 
 PAGE = (HOUSE / "docs" / "node-life.md").read_text()
 
@@ -29,7 +28,10 @@ def test_each_event_has_a_row_with_the_features_that_its_checks_need() -> None:
         if check.suite in (CHANGES, CONTINUITY) and event is not None and event.disruptions:
             wanted.setdefault(f"{check.suite}.{event.name}", []).append(check.features)
     shared = {name: reduce(frozenset.__and__, features) - COMMON for name, features in wanted.items()}
-    needed = {name: {each for each in features if not each.startswith(VERSIONS)} for name, features in shared.items()}
+    # another page has the versions
+    needed = {
+        name: {each for each in features if not each.startswith(OF_VERSIONS)} for name, features in shared.items()
+    }
     said = [(name, {*row[row.index("") + 1 :]}) for row in rows("event") for name in row[: row.index("")]]
     assert len(said) == len({name for name, _ in said})
     assert dict(said) == needed

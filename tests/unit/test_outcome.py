@@ -4,8 +4,7 @@ import pytest
 from _pytest.outcomes import Failed, Skipped, XFailed
 
 from esipp.base.errors import HarnessError
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.report.outcome import enforce
 
 ENDS = {

@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 
 from esipp.base.errors import HarnessError
-from esipp.checks.model import AddressClass, Backends, Family, Protocol
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.model import AddressClass, Backends, Family, Outcome
+from esipp.judging.observation import Observation, Witness
 from esipp.judging.topology import Pod
 from esipp.packets.capture import IN, OUT, REQUEST, Capture, Sighting
-from esipp.scenarios.packet_watch import Watch, endpoints_of, scope_of
+from esipp.packets.trace import Watch
 from esipp.testbed import manifests
-from esipp.testbed.clients import Clients
+from esipp.testbed.endpoints import endpoints_of, scope_of
 from tests.unit.test_testbed import set_testbed
 from tests.unit.world import CLIENT_ADDRESSES, NODE_ADDRESSES, NODES, by_id, show, verdict
 
@@ -24,7 +24,7 @@ SILENT = Observation(CELL.subject.path.key, 0, Outcome.TIMEOUT, CLIENT, DIALLED,
 
 
 def watching(*captures: Capture, blind: str = "") -> Watch:
-    return Watch(set_testbed(CELL.subject.path), cast(Clients, SimpleNamespace(agents={})), list(captures), blind)
+    return Watch(endpoints_of(set_testbed(CELL.subject.path)), captures=list(captures), blind=blind)
 
 
 def backend() -> tuple[str, int]:
@@ -96,7 +96,7 @@ def test_the_pods_of_another_scenario_are_backends_where_it_says_so() -> None:
     answered = replace(SILENT, echo=echo, **ends)
     at_pod = Capture(NODES[2], sightings=(sighting(NODES[2], ("10.244.3.9", manifests.TCP), OUT),))
     assert not word_of(watching(AT_BARE, at_pod), answered).seen
-    watch = Watch(testbed, cast(Clients, SimpleNamespace(agents={})), [AT_BARE, at_pod], pods=pods)
+    watch = Watch(endpoints_of(testbed, pods), captures=[AT_BARE, at_pod])
     witness = word_of(watch, answered)
     assert (witness.seen, witness.delivered) == (True, CLIENT)
     lies = word_of(watch, replace(answered, seen=("10.0.0.9", 40000)))
@@ -118,9 +118,7 @@ class Agent:
 
 @pytest.mark.parametrize("trouble", [TimeoutError(), HarnessError("it ended", "x")])
 def test_an_agent_in_trouble_blinds_its_capture_and_ends_nothing(trouble: Exception) -> None:
-    testbed = set_testbed(CELL.subject.path)
-    assert Protocol.TCP in testbed.listeners[NODES[0]]
-    watch = Watch(testbed, cast(Clients, SimpleNamespace(agents={NODES[0]: Agent(trouble)})))
+    watch = Watch({}, known={NODES[0]: (cast(Any, Agent(trouble)), ("172.18.0.2", 30000))})
     watch._send_known()
     assert watch._known.get(NODES[0], []) == []
     assert "there is no known connection" in AT_HOME.blindness(watch._known.get(NODES[0], []))

@@ -12,11 +12,11 @@ import pytest
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Budget
 from esipp.checks.check import Level
-from esipp.checks.model import AddressClass, Client, EntryKind, Path, Protocol
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import AddressClass, Client, EntryKind, Outcome, Path, Protocol
+from esipp.judging.observation import Observation
 from esipp.probing.prober import Job, Prober, ProberLostError
-from esipp.scenarios.paths import probes as observe
-from esipp.scenarios.paths.probes import (
+from esipp.scenarios.paths import run as observe
+from esipp.scenarios.paths.run import (
     ANSWER_TIMEOUT,
     JOBS_AT_ONCE,
     JUDGED_TIMEOUT,

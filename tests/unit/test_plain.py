@@ -8,10 +8,9 @@ import pytest
 
 from esipp.base.document import WIDTH
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Check, Feature, Level, Status, Subject, is_about
+from esipp.checks.check import Check, Feature, Level, Status, Subject, Verdict, is_about
 from esipp.checks.explain import explain_check
 from esipp.checks.known_differences import KnownDifference
-from esipp.checks.observation import Verdict
 from esipp.checks.path import OnPath
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference

@@ -422,3 +422,10 @@ def test_a_bound_of_the_users_is_planned_with() -> None:
     assert "at most 20 s after a node's 503 (--bound)" in " ".join(as_text(document(made)).split())
     assert made.patience.answering > usual.patience.answering
     assert made.seconds > usual.seconds
+
+
+def test_a_feature_that_no_chosen_check_needs_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    check = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
+    assert main(["plan", check, "--provider", "aks", "--without", "sctp"]) == 0
+    assert main(["plan", check, "--provider", "aks", "--without", "stcp"]) == 4
+    assert "--without stcp: there is no such feature" in capsys.readouterr().err

@@ -9,13 +9,13 @@ import pytest
 from esipp.base.clock import Clock
 from esipp.checks.check import Feature, Status, is_about
 from esipp.checks.model import AddressClass, Family, Path, Role
-from esipp.checks.observation import Irregular, Observation
 from esipp.checks.policy_change import (
     Isolated,
     IsolatedConnections,
     IsolatedHealth,
     PolicyChange,
 )
+from esipp.judging.observation import Irregular, Observation
 from esipp.judging.timeline import Sample, Stream
 from esipp.scenarios.policy_change.changes import read_kept, read_port
 from esipp.scenarios.policy_change.evidence import Neighbour, PolicyAction, PolicyChangeEvidence, Window
@@ -69,7 +69,7 @@ def neighbour(first: float) -> Neighbour:
 def window(**observations: list[Observation]) -> Window:
     from esipp.scenarios.paths.evidence import Evidence
 
-    evidence = Evidence(healthy() | observations, topology(), FEATURES, SAMPLES)
+    evidence = Evidence(observations=healthy() | observations, topology=topology(), features=FEATURES, samples=SAMPLES)
     clocks = {name: Clock(2.0, 0.001) for name in topology().stands}
     health = {(check.subject.place, check.subject.family): {check.expected: 24} for check in HEALTH}
     neighbours = {name: neighbour(7.0 + n) for n, name in enumerate(NEIGHBOURS)}

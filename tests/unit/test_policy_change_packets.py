@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from esipp.base.clock import Clock
-from esipp.checks.check import Feature, Status, is_about
-from esipp.checks.model import POD_BACKEND, Family
-from esipp.checks.observation import Observation, Outcome, Verdict, Witness
+from esipp.checks.check import Feature, Status, Verdict, is_about
+from esipp.checks.model import POD_BACKEND, Family, Outcome
 from esipp.checks.policy_change import At, ChangingService, PolicyChange
+from esipp.judging.observation import Observation, Witness
 from esipp.judging.timeline import Sample, Stream
 from esipp.ledger.codec import judged, read_judged
 from esipp.packets.capture import IN, NAMED, OUT, REQUEST, Capture, End, Sighting, plain
-from esipp.probing.traffic import Traffic
-from esipp.scenarios.packet_watch import endpoints_of
+from esipp.probing.prober import Traffic
 from esipp.scenarios.policy_change.evidence import SAMPLED, PolicyChangeEvidence
 from esipp.scenarios.policy_change.run import to_follow
 from esipp.scenarios.policy_change.sections import summary
+from esipp.testbed.endpoints import endpoints_of
 from suites.compatibility.isolation import CHECKS as ALL_CHECKS
 from tests.unit.policy_change_world import BARE, EVERY, HOME, World
 from tests.unit.recorded_world import summary_lines

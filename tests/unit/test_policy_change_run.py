@@ -12,11 +12,11 @@ import pytest
 from esipp.base.clock import Clock
 from esipp.base.interrupt import Stop
 from esipp.base.waiting import Budget, Convergence, Reading
-from esipp.checks.model import POD_BACKEND, Family, TrafficPolicy
-from esipp.checks.observation import Observation, Outcome, Witness
+from esipp.checks.model import POD_BACKEND, Family, Outcome, TrafficPolicy
 from esipp.checks.policy_change import At, ChangingService
+from esipp.judging.observation import Observation, Witness
 from esipp.judging.timeline import Sample, Stream
-from esipp.probing.traffic import Traffic
+from esipp.probing.prober import Traffic
 from esipp.scenarios import events
 from esipp.scenarios.policy_change import changes, run
 from esipp.scenarios.policy_change.evidence import SAMPLED, PolicyChangeEvidence
@@ -137,7 +137,7 @@ def test_captures_run_from_before_the_first_connection_until_after_the_last(
     listener = frozen(Stream("listener", 0.2, [Sample(seq, seq, seq + 0.01, "answered") for seq in range(20)]))
 
     @contextmanager
-    def watched(*_: object) -> Iterator[object]:
+    def watched() -> Iterator[object]:
         done.append("capture")
         yield "watch" if captured else None
         done.append("end of capture")
@@ -150,22 +150,21 @@ def test_captures_run_from_before_the_first_connection_until_after_the_last(
             (traffic.observations if captured else {})[listener.name, seq] = observation
         return {(At.BARE_NODE, Family.IPV4): listener}
 
-    def follow(_: object, watch: object, sampled: dict[str, list[Observation]]) -> tuple[dict[str, list[Witness]], str]:
+    def follow(watch: object, sampled: dict[str, list[Observation]]) -> tuple[dict[str, list[Witness]], str]:
         assert watch == ("watch" if captured else None)
         assert [each.seq for each in sampled.get(listener.name, ())] == (
             [*range(SAMPLED), *range(20 - SAMPLED, 20)] if captured else []
         )
         return {"listener": [Witness("listener", 0, True)]}, "why"
 
-    for name, fake in {"watched": watched, "controls": controls, "follow": follow}.items():
-        monkeypatch.setattr(run, name, fake)
+    monkeypatch.setattr(run, "controls", controls)
     monkeypatch.setattr(run, "perform", lambda *_: done.append("change"))
     monkeypatch.setattr(run, "spare", lambda *_: None)
     monkeypatch.setattr(Traffic, "stop", lambda *_: done.append("stop"))
     prober = SimpleNamespace(clock=lambda: Clock(0.0, 0.0))
     context: Any = SimpleNamespace(
         run=None, testbed=None, findings=SimpleNamespace(ways=()), topology=topology(), timeouts=None,
-        clients=SimpleNamespace(probers={"outside-1": prober}),
+        clients=SimpleNamespace(probers={"outside-1": prober}), watched=watched, follow=follow,
     )  # fmt: skip
     seen = PolicyChangeEvidence()
     run._change_services(context, [ChangingService.NODE_PORT], Stop(), seen, keeps=False)

@@ -18,9 +18,9 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.catalog import HOUSE
-from esipp.checks.model import Claim, Client, Family, Port, Protocol, Role, Vantage
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import Claim, Client, Family, Outcome, Port, Protocol, Role, Vantage
 from esipp.judging.link_owners import ANSWERED_WITHIN, LinkAnswer
+from esipp.judging.observation import Observation
 from esipp.ledger.codec import read_record, record_of
 from esipp.probing import prober as module
 from esipp.probing import vantages

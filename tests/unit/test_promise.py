@@ -8,10 +8,10 @@ import pytest
 from esipp.app.options import MOST_BOUND, check_numbers
 from esipp.base.errors import PreflightError
 from esipp.checks.profile import Figure, Grade, LoadBalancer, Target
-from esipp.checks.timing import GIVES_UP
-from esipp.judging.promise import (
+from esipp.checks.timing import (
     AS_STARTED,
     BY_USER,
+    GIVES_UP,
     Bound,
     Threshold,
     fail_over_of,

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Level, Status
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.expiry import all_claims
 from esipp.checks.explain import explain_check, say_since
-from esipp.checks.observation import Verdict
 from esipp.checks.reference import Reference, read_reference, titles, with_urls
 from esipp.ledger.codec import read_record, record_of
 from esipp.ledger.older import Older

@@ -19,8 +19,8 @@ from esipp.checks.check import Check, Feature, Level, Status, is_about
 from esipp.checks.endpoint_change import EndpointChange
 from esipp.checks.health import HealthAnswer
 from esipp.checks.model import AddressClass, Client
-from esipp.checks.observation import Observation
 from esipp.checks.path import OnPath
+from esipp.judging.observation import Observation
 from esipp.judging.scenario import recorded_as, scenario_of
 from esipp.judging.topology import Topology
 from esipp.ledger.codec import read_record, record_of
@@ -28,7 +28,7 @@ from esipp.ledger.file import SCHEMA
 from esipp.ledger.reading import read_run
 from esipp.ledger.rejudging import Bench, Past, read_past, records
 from esipp.report.terminal import render
-from esipp.scenarios.paths.scenario import Window
+from esipp.scenarios.paths.evidence import Window
 from tests.unit.rejudging_world import (
     API,
     BALANCERS,

@@ -10,8 +10,7 @@ from esipp.app.doctor.environment import of_required
 from esipp.app.doctor.model import Grade
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.catalog import all_checks
-from esipp.checks.check import Feature, Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Feature, Level, Status, Verdict
 from esipp.checks.required_features import check_required, counts, lacking, read_required
 from esipp.ledger.codec import record_of
 from esipp.ledger.reading import read_run
@@ -117,8 +116,9 @@ def test_one_that_is_there_changes_nothing(tmp_path: Path) -> None:
 
 def _probe(run: Run) -> dict[str, object]:
     from esipp.checks.check import checks_about
-    from esipp.checks.observation import Observation, Outcome
+    from esipp.checks.model import Outcome
     from esipp.checks.path import OnPath
+    from esipp.judging.observation import Observation
 
     (check,) = checks_about(OnPath, run.checks)
     return record_of(Observation(check.subject.path.key, 0, Outcome.ANSWERED, count=20))

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import esipp.scenarios
 from esipp.base.errors import ExitCode
 from esipp.checks.catalog import HOUSE, all_checks
-from esipp.judging.scenario import recorded_as, scenarios
+from esipp.judging.scenario import FOLDER, recorded_as, scenarios
 
 
 def test_every_check_is_decided_by_one_scenario() -> None:
@@ -27,6 +28,14 @@ def test_every_folder_registers_a_scenario_under_its_name() -> None:
     assert set(Counter(each.record for each in scenarios()).values()) == {1}
 
 
+@pytest.mark.parametrize(("module", "names"), [("sections", {"SECTIONS"}), ("numbers", {"NUMBERS", "DURATIONS"})])
+def test_what_a_module_of_a_scenario_shows_is_found(module: str, names: set[str]) -> None:
+    """A part under another name would be missing in all reports, without an error."""
+    there = [each for each in scenarios() if find_spec(f"{FOLDER}.{each.name}.{module}")]
+    assert there
+    assert not [each.name for each in there if all(each.part(module, name) is None for name in names)]
+
+
 def test_evidence_of_an_unknown_scenario_is_an_error() -> None:
     with pytest.raises(KeyError):
         recorded_as("weather")
@@ -35,6 +44,7 @@ def test_evidence_of_an_unknown_scenario_is_an_error() -> None:
 def test_judging_and_reporting_load_no_kubernetes_client() -> None:
     modules = "esipp.app.judge, esipp.app.report, esipp.ledger.rejudging, esipp.report.formats"
     load = f"import sys, {modules}; from esipp.judging.scenario import scenarios; scenarios()"
+    load += "; from esipp.report import document, sections; document.schema(); [*map(sections.shown_of, scenarios())]"
     show = "print(*sorted(each for each in sys.modules if each.startswith(('kubernetes', 'esipp.cluster'))))"
     done = subprocess.run([sys.executable, "-c", f"{load}; {show}"], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -92,7 +102,7 @@ def test_a_new_scenario_is_one_folder_and_its_checks(tmp_path: Path) -> None:
     for name in ("esipp", "suites", "fixtures"):
         shutil.copytree(HOUSE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     files = EXAMPLE.findall((HOUSE / "docs/new-scenario.md").read_text())
-    assert len(files) == 7
+    assert len(files) == 6
     for name, text in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

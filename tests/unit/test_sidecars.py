@@ -7,8 +7,8 @@ from esipp.checks.catalog import all_checks
 from esipp.checks.check import ENVIRONMENT, Check, Status, is_about
 from esipp.checks.health import About, HealthAnswer, HealthScenario
 from esipp.checks.model import AddressClass
-from esipp.checks.observation import Observation
 from esipp.judging.frame import Decision, Known, give_verdict
+from esipp.judging.observation import Observation
 from esipp.scenarios.continuity import objects
 from esipp.testbed import integrity
 from esipp.testbed.agents import daemon_set

@@ -8,11 +8,12 @@ import pytest
 
 from esipp.base.document import WIDTH, plain
 from esipp.checks.catalog import all_path_checks
-from esipp.checks.check import Feature, Level, Status
-from esipp.checks.model import AddressClass, EntryKind, Family, Path, Protocol, Vantage
-from esipp.checks.observation import Observation, Outcome, Verdict, Witness
+from esipp.checks.check import Feature, Level, Status, Verdict
+from esipp.checks.model import AddressClass, EntryKind, Family, Outcome, Path, Protocol, Vantage
 from esipp.checks.path import PathCheck
 from esipp.checks.reference import Reference
+from esipp.judging.observation import Observation, Witness
+from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.matrix import CLIENTS, tables
 from esipp.report.rendering import terminal
 from esipp.report.rendering.terminal import as_lines
@@ -22,12 +23,16 @@ from tests.unit.verdicts import judge
 from tests.unit.world import FEATURES, SAMPLES, by_id, changed_evidence, numbered, show
 from tests.unit.world import SOURCE_IP as CHECKS
 
-RECORDED = recorded_checks(CHECKS)
 LOCAL = "nodeport.local.tcp.ipv4.outside-1-to-endpoint-node"
 BARE = "nodeport.local.tcp.ipv4.outside-1-to-bare-node"
 NO_REFERENCE = {name: Feature(False, "not there yet") for name in FEATURES if "reference" in name}
 
 Changes = Mapping[Path, AddressClass]
+
+
+def source_ip() -> list[RecordedCheck]:
+    """The checks as a ledger has them."""
+    return recorded_checks(CHECKS)
 
 
 def judged(
@@ -95,7 +100,7 @@ def test_a_healthy_matrix_is_short_and_shows_every_client_in_both_families() -> 
 
 
 def test_each_kind_of_client_has_a_table_and_in_it_only_lines_with_checks() -> None:
-    made = tables(RECORDED, judged())
+    made = tables(source_ip(), judged())
     assert [table.caption for table in made] == ["clients outside", "pods", "host processes"]
     assert not any("clusterip" in line for line in matrix_of(judged())), "no client outside dials a ClusterIP"
     for table in made:
@@ -132,7 +137,7 @@ def test_one_family_alone_is_readable() -> None:
 
 def test_what_could_not_be_asked_takes_no_line_and_no_column() -> None:
     left = {**FEATURES, **NO_REFERENCE, "vantage.outside": Feature(False, "none", ours=True)}
-    assert [table.caption for table in tables(RECORDED, judged(features=left))] == ["pods", "host processes"]
+    assert [table.caption for table in tables(source_ip(), judged(features=left))] == ["pods", "host processes"]
     lines = matrix_of(judged(features=left), kind=Vantage.POD)
     assert not any("reference" in line for line in lines)
     assert line_of(lines, "clusterip (+").split()[1:] == [*"CCCCHH"]
@@ -225,7 +230,7 @@ def test_one_cause_in_many_checks_is_reported_once_with_a_few_others_and_the_num
     assert f"and {failing - 6} more (see the ledger)" in text
     causes = text.partition("INCONCLUSIVE")[0]  # checks whose control is gone come after
     assert causes.count("unknown address x3") == 6
-    lines = as_lines(failures(RECORDED, judged(changes), "esipp run"))
+    lines = as_lines(failures(source_ip(), judged(changes), "esipp run"))
     first = next(number for number, line in enumerate(lines) if line.startswith("INCONCLUSIVE"))
     assert first < 35
 
@@ -246,7 +251,9 @@ def test_two_causes_are_two_failures() -> None:
 def test_failures_come_before_doubts() -> None:
     listener = by_id(LOCAL).subject.controls[0].path
     lines = as_lines(
-        failures(RECORDED, judged({listener: AddressClass.DROPPED, by_id(BARE).subject.path: AddressClass.NODE}), "x")
+        failures(
+            source_ip(), judged({listener: AddressClass.DROPPED, by_id(BARE).subject.path: AddressClass.NODE}), "x"
+        )
     )
     kinds = [line.split()[0] for line in lines if line.startswith(("FAIL", "INCONCLUSIVE"))]
     assert kinds == sorted(kinds)

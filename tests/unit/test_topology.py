@@ -7,6 +7,7 @@ import pytest
 
 from esipp.base.errors import HarnessError
 from esipp.checks.model import BACKENDS, AddressClass, Backends, Family, Role, backends_of
+from esipp.judging.observation import origin_of
 from esipp.judging.topology import (
     EXCLUDED,
     Node,
@@ -56,7 +57,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     ],
 )
 def test_who_owns_an_address(seen: str, wanted: AddressClass, owner: str) -> None:
-    origin = topology().origin(PATH, seen, "172.18.0.101")
+    origin = origin_of(topology(), PATH, seen, "172.18.0.101")
     assert wanted in origin.classes
     assert owner in origin.owner
 
@@ -76,13 +77,13 @@ HOST = by_id("nodeport.local.tcp.ipv4.host-on-endpoint-node-to-endpoint-node").s
     ],
 )
 def test_a_backend_that_reaches_itself(seen: str, classes: set[AddressClass]) -> None:
-    assert topology().origin(HAIRPIN, seen, "10.244.2.5").classes == classes
+    assert origin_of(topology(), HAIRPIN, seen, "10.244.2.5").classes == classes
 
 
 def test_a_host_network_backend_is_its_node_and_no_pod() -> None:
     own = BACKEND_ADDRESSES["backend-host"][Family.IPV4]
-    assert topology().origin(PATH, own, "172.18.0.101").classes == {AddressClass.NODE}
-    assert topology().origin(HOST, own, own).classes == {AddressClass.CLIENT}
+    assert origin_of(topology(), PATH, own, "172.18.0.101").classes == {AddressClass.NODE}
+    assert origin_of(topology(), HOST, own, own).classes == {AddressClass.CLIENT}
 
 
 @pytest.mark.parametrize(
@@ -96,17 +97,17 @@ def test_a_host_network_backend_is_its_node_and_no_pod() -> None:
     ],
 )
 def test_a_host_process_is_any_address_of_its_own_node_and_of_no_other(seen: str, classes: set[AddressClass]) -> None:
-    assert topology().origin(HOST, seen, "172.18.0.2").classes == classes
+    assert origin_of(topology(), HOST, seen, "172.18.0.2").classes == classes
 
 
 def test_a_pod_is_not_its_node() -> None:
     path = by_id("nodeport.local.tcp.ipv4.pod-on-other-node-to-other-node").subject.path
-    assert topology().origin(path, "10.244.4.1", "10.244.4.6").classes == {AddressClass.NODE}
+    assert origin_of(topology(), path, "10.244.4.1", "10.244.4.6").classes == {AddressClass.NODE}
 
 
 def test_the_backend_as_a_client_is_named_once() -> None:
-    assert topology().origin(PATH, "10.244.2.5", "172.18.0.101").owner == "pod backend"
-    assert topology().origin(HAIRPIN, "10.244.2.5", "10.244.2.5").owner == "client backend"
+    assert origin_of(topology(), PATH, "10.244.2.5", "172.18.0.101").owner == "pod backend"
+    assert origin_of(topology(), HAIRPIN, "10.244.2.5", "10.244.2.5").owner == "client backend"
 
 
 def test_each_kind_of_backend_has_pods_of_its_own() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from esipp.checks.observation import Observation, Outcome, Tracked
+from esipp.checks.model import Outcome
+from esipp.judging.observation import Observation, Tracked
 from esipp.packets.tracking import Reader, Tracking, reachable, read_tables, table_of
 
 CLIENT, DIALLED, POD, NODE = ("192.0.2.9", 40000), ("192.0.2.1", 30080), ("10.244.1.5", 8080), "192.0.2.1"

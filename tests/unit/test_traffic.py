@@ -11,8 +11,7 @@ import pytest
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.judging.timeline import SENT, read_arrived
-from esipp.probing.prober import Job
-from esipp.probing.traffic import Pace, Target, Traffic, steady
+from esipp.probing.prober import ASKS, Job, Pace, Target, Traffic, steady
 from suites.streams import BULK, DATAGRAMS, SCTP_PORT, TCP_LASTING, UDP_NEW, UDP_ONE_WAY, UDP_SOCKET
 
 PACE = Pace(0.1, 0.9)
@@ -153,14 +152,15 @@ def test_every_kind_of_stream_is_a_job() -> None:
 class Backend:
     """A prober that reaches a pod, and what the pod says."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: dict[str, Any], silent: int = 0) -> None:
         self.asked: list[Job] = []
-        self.document = document
+        self.document, self.silent = document, silent
 
     def ask(self, job: Job) -> Future[list[dict[str, Any]]]:
         self.asked.append(job)
         answer: Future[list[dict[str, Any]]] = Future()
-        answer.set_result([{"response": {"status": 200, "body": json.dumps(self.document)}}])
+        said = {"response": {"status": 200, "body": json.dumps(self.document)}}
+        answer.set_result([{"detail": "not connected"} if len(self.asked) <= self.silent else said])
         return answer
 
 
@@ -176,6 +176,23 @@ def test_datagrams_that_nobody_answers_are_those_that_pods_have_counted() -> Non
     traffic.stop_all()
     assert [sample.outcome for sample in stream.samples] == ["answered", "answered", "timeout", "timeout", "answered"]
     assert stream.samples[4][4:] == ("a1", "a", "192.0.2.7")
+
+
+@pytest.mark.parametrize("silent", [0, ASKS - 1, ASKS])
+def test_a_pod_that_does_not_say_what_it_counted_is_asked_again(silent: int) -> None:
+    traffic, prober = made()
+    stream = traffic.send(UDP_ONE_WAY, "one way", Target("192.0.2.9", 80))
+    prober.running[0].says(0, 101.0, "sent", nonce="af:one:0")
+    senders = [{"address": "192.0.2.7", "port": 5, "arrived": [[0, 0]]}]
+    backend: Any = Backend({"pod": "a1", "senders": senders}, silent)
+    if silent == ASKS:
+        with pytest.raises(HarnessError, match="asked 3 times: not connected"):
+            traffic.ask_arrived(backend, Target("10.0.0.1", 8080), "a")
+    else:
+        traffic.ask_arrived(backend, Target("10.0.0.1", 8080), "a")
+    traffic.stop_all()
+    assert [sample.outcome for sample in stream.samples] == ["timeout" if silent == ASKS else "answered"]
+    assert len(backend.asked) == min(silent + 1, ASKS)
 
 
 @pytest.mark.parametrize("said", [{"detail": "not connected"}, {"response": {"status": 200, "body": '{"senders": ['}}])

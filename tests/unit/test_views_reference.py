@@ -11,7 +11,7 @@ from esipp.checks.model import Balancer, Family
 from esipp.judging.health_view import State, Unavailable, Why
 from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.scenarios.endpoint_change import objects
-from esipp.scenarios.endpoint_change.reported_state import ReferenceState
+from esipp.scenarios.endpoint_change.reported_state import ReferenceState, Standing
 from tests.unit.views_world import KIND, asked, places
 
 
@@ -51,14 +51,12 @@ def test_one_that_is_silent_is_no_failure() -> None:
         view.ask(asked())
 
 
-DRIVER: Any = SimpleNamespace(
-    counted={Family.IPV4: 1}, open_nodes={"worker2"}, observing=SimpleNamespace(vip={Family.IPV4: None})
-)
+STANDING = Standing(frozenset({"worker2"}), frozenset({Family.IPV4}))
 
 
 def looked(of: Any) -> ReferenceState:
     word = ReferenceState(of, "shop", KIND)
-    word._look({Balancer.ECMP: DRIVER})
+    word._look({Balancer.ECMP: STANDING})
     return word
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.checks.catalog import HOUSE
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.waivers import Waiver, Waivers, merged, read_waivers, recorded
 from esipp.ledger.conclusion import conclude
 from esipp.ledger.reading import read_run

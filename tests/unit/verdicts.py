@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from esipp.checks.check import Check, Feature
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Check, Feature, Verdict
 from esipp.checks.path import PathCheck
 from esipp.judging.frame import Known, give_verdict
 from esipp.judging.scenario import scenario_of

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from esipp.checks.catalog import all_path_checks
-from esipp.checks.check import Feature, Level, Status
+from esipp.checks.check import Feature, Level, Status, Verdict
 from esipp.checks.model import (
     CONTROL_BACKEND,
     HOST_BACKEND,
@@ -19,12 +19,13 @@ from esipp.checks.model import (
     Claim,
     EntryKind,
     Family,
+    Outcome,
     Path,
     Role,
     Vantage,
 )
-from esipp.checks.observation import Observation, Outcome, Verdict
 from esipp.checks.path import PathCheck
+from esipp.judging.observation import Observation
 from esipp.judging.topology import Node, Pod, Stand, Topology, parse_address
 from esipp.scenarios.paths.evidence import Evidence
 from tests.unit.verdicts import judge
@@ -221,7 +222,7 @@ def healthy(samples: int = SAMPLES) -> dict[str, list[Observation]]:
 @cache
 def evidence() -> Evidence:
     """The healthy world, as the judge gets it; what it has read once is kept for all tests."""
-    made = Evidence(healthy(), topology(), FEATURES, SAMPLES)
+    made = Evidence(observations=healthy(), topology=topology(), features=FEATURES, samples=SAMPLES)
     for path in {path for path_check in CHECKS for path in path_check.subject.paths}:
         made.readings(path)
     return made

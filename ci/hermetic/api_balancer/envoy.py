@@ -49,7 +49,7 @@ def config(text: str) -> str:
 def main() -> None:
     """Wait for the API servers, and become HAProxy; kind's own loop starts this again if that ends."""
     while not (text := config(SERVERS.read_text())):
-        time.sleep(PERIOD_SECONDS)
+        time.sleep(PERIOD_SECONDS)  # kind copies the file into the container, and nothing announces it
     CONFIG.write_text(text)
     print(text, flush=True)  # for `kind export logs`
     os.execvp("haproxy", ["haproxy", "-db", "-f", str(CONFIG)])  # noqa: S606 - the image's own

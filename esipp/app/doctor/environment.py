@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from esipp.app.doctor.model import DoctorCheck, no, ok, warn
 from esipp.base.customisation import Pairs
 from esipp.base.plural import counted
-from esipp.checks.check import HEALTH_VIEW, OUTSIDE, TWO_ADDRESSES, Check
+from esipp.checks.check import HEALTH_VIEW, OUTSIDE, PROXY_SKEW, TWO_ADDRESSES, Check
 from esipp.checks.model import Family
 from esipp.checks.required_features import lacking, refusal
 from esipp.checks.rights import Right
+from esipp.checks.timing import promise_of
 from esipp.checks.versions import read_version
 from esipp.cluster.dialect import NEWEST_RUN, dialect_of
 from esipp.cluster.rights import OF_DISRUPTIONS, OF_EVERY_RUN, OF_FEATURES, WELCOME, needed_by
-from esipp.judging.promise import promise_of
 from esipp.loadbalancers.detection import Detected
 from esipp.loadbalancers.profile_findings import class_of, of_words
 from esipp.loadbalancers.profiles.words import bound
@@ -111,6 +111,8 @@ def of_proxy(found: Findings) -> DoctorCheck:
     facts = found.facts
     names = ("service-proxy", "proxy-mode", "network-add-on", "node-port-addresses")
     said = ", ".join(f"{name} {facts.get(name, UNKNOWN)}" for name in names)
+    if PROXY_SKEW in facts:
+        said += f", {found.decided[PROXY_SKEW]}: {facts[PROXY_SKEW]}"
     unknown = [name for name in ("service-proxy", "proxy-mode") if facts.get(name, UNKNOWN) == UNKNOWN]
     if unknown:
         why = "; ".join(dict.fromkeys(found.decided.get(name, "") for name in unknown))

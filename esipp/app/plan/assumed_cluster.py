@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from esipp.base.errors import PreflightError
 from esipp.base.plural import counted
+from esipp.checks.catalog import all_checks
 from esipp.checks.check import (
     HEALTH_VIEW,
     HOST_NETWORK,
-    KUBERNETES,
     LINK_LOCAL,
     LONG,
     NAT,
+    OF_VERSIONS,
     ONE_NODE,
     ROUTED,
     WITHOUT_NODE_PORTS,
@@ -104,12 +105,13 @@ def imagine(asked: Asked) -> Imagined:
     nodes = {node.name: node for node in _nodes(asked.nodes, families, shown=own_kind or not _managed(asked.profile))}
     roles = cast_roles(nodes.values(), asked.seed or 0)
     known = _known(asked, families, own_kind=own_kind)
-    names = {name for check in asked.checks for name in check.features if not name.startswith(KUBERNETES)} | {
+    names = {name for check in asked.checks for name in check.features if not name.startswith(OF_VERSIONS)} | {
         HOST_NETWORK
     }
     features = {name: known.get(name, Feature(True, ASSUMED)) for name in sorted(names | known.keys())}
     features |= features_of(asked.profile)
-    features |= left_out(asked.without, features)
+    others = {name: Feature(True, ASSUMED) for check in all_checks() for name in check.features}
+    features |= left_out(asked.without, others | features)  # as for a run, also one that no chosen check needs
     version = asked.version or NEWEST
     if asked.version:
         asked_version(asked.version)

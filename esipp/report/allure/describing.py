@@ -11,8 +11,7 @@ import allure_commons
 import pytest
 from allure_commons.types import AttachmentType, ParameterMode
 
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.reference import Reference, titles
 from esipp.ledger.codec import record_of
 from esipp.ledger.reading import RecordedRun

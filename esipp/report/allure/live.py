@@ -7,8 +7,7 @@ import allure_commons
 import pytest
 
 from esipp.base.errors import if_not_writable
-from esipp.checks.check import Check, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Check, Status, Verdict
 from esipp.ledger.reading import RecordedRun, read_run
 from esipp.ledger.recorded_checks import RecordedCheck, check_record, read_check
 from esipp.ledger.run import Run

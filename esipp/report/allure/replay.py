@@ -17,7 +17,7 @@ import allure_commons
 import pytest
 
 from esipp.base.errors import ExitCode, HarnessError, if_not_writable
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Verdict
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.allure.describing import Describer

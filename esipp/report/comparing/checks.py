@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
 
-from esipp.checks.check import Binding, Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Binding, Level, Status, Verdict
 from esipp.ledger.conclusion import is_defect
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck

@@ -7,8 +7,7 @@ from typing import Any
 
 from esipp.base.document import Document, Item, Items, Pairs, Section, Table, Text
 from esipp.base.plural import counted, form
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.patterns import patterns
 from esipp.judging.statistics import Distribution
 from esipp.report.comparing.checks import DEFINITIONS, SEEN, TITLES, Change, Kind

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from esipp.checks.check import PROXY_SKEW, PROXY_VERSION
 from esipp.ledger.reading import RecordedRun
 
 CHECKS = "checks"
@@ -65,9 +66,17 @@ def when(run: RecordedRun) -> str:
 
 def name_of(run: RecordedRun) -> str:
     """A short name of a run."""
-    facts = [run.facts[name].value for name in ("kubernetes", "proxy-mode") if name in run.facts]
-    words = ", ".join([str(run.header.get("lane", "?")), *facts])
+    words = ", ".join([str(run.header.get("lane", "?")), *versions_of(run)])
     return f"{words} (run {run.header.get('run', '?')}, {when(run)})"
+
+
+def versions_of(run: RecordedRun) -> list[str]:
+    """The versions of Kubernetes, and of kube-proxy if it is another one; and the proxy mode."""
+    found = {name: run.facts[name].value for name in ("kubernetes", PROXY_VERSION, "proxy-mode") if name in run.facts}
+    its = found.pop(PROXY_VERSION, "")
+    if PROXY_SKEW in run.facts:
+        found["proxy-mode"] = f"kube-proxy {its} {found.get('proxy-mode', '')}".strip()
+    return list(found.values())
 
 
 def _of_run(run: RecordedRun) -> Mapping[str, str]:

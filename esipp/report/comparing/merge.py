@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from esipp.base.errors import ExitCode, PreflightError
 from esipp.base.plural import form
-from esipp.checks.check import Binding, Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import PROXY_VERSION, Binding, Level, Status, Verdict
 from esipp.checks.waivers import merged, recorded
 from esipp.ledger.conclusion import (
     CONFORMANT,
@@ -21,6 +20,7 @@ from esipp.ledger.conclusion import (
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.comparing.checks import FAILING
+from esipp.report.comparing.environment import versions_of
 from esipp.report.profiles import faults
 
 WORST_CODE_FIRST = (
@@ -38,7 +38,7 @@ GOOD = (KNOWN_DEFECTS, WAIVED, PARTIAL, WITH_DIFFERENCES, CONFORMANT)
 
 ONE_CLUSTER = (
     "kubernetes", "nodes", "kubelet", "kernel", "runtime", "service-proxy", "network-add-on", "proxy-mode",
-    "detect-local", "node-port-addresses", "masquerade-all",
+    "detect-local", "node-port-addresses", "masquerade-all", PROXY_VERSION,
 )  # fmt: skip
 """Facts on which the parts of one run must agree; facts from probing may exist in one part only."""
 
@@ -247,5 +247,4 @@ def _check_one_cluster(runs: Sequence[RecordedRun]) -> None:
 
 
 def _name(run: RecordedRun) -> str:
-    facts = [run.facts[name].value for name in ("kubernetes", "proxy-mode") if name in run.facts]
-    return " ".join([str(run.header.get("lane", "?")), *facts])
+    return " ".join([str(run.header.get("lane", "?")), *versions_of(run)])

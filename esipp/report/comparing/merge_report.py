@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from esipp.base.document import Cell, Code, Document, Item, Items, Section, Strong, Table, Text
 from esipp.base.plural import counted, form
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.checks.patterns import patterns
 from esipp.checks.reference import Reference, titles
 from esipp.ledger.conclusion import WORST_FIRST

@@ -6,8 +6,7 @@ from pathlib import Path
 from esipp.base.document import Cell, Document, Link, Section, Table, Text
 from esipp.base.hashing import file_name
 from esipp.base.plural import counted
-from esipp.checks.check import Level, Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Level, Status, Verdict
 from esipp.ledger.conclusion import tally
 from esipp.ledger.reading import RecordedRun
 from esipp.report.comparing.environment import when

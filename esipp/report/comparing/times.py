@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from esipp.checks.observation import Outcome
-from esipp.judging.scenario import scenarios
+from esipp.checks.model import Outcome
+from esipp.judging.scenario import Durations, scenarios
 from esipp.judging.statistics import Distribution, same_p
 from esipp.ledger.reading import RecordedRun
 
@@ -89,13 +89,17 @@ Name = tuple[str, str]
 PROBES = "answered probes"
 
 
+def _durations() -> list[Durations]:
+    """Those of scenarios."""
+    return [found for each in scenarios() if (found := each.part("numbers", "DURATIONS"))]
+
+
 def kinds() -> dict[str, str]:
     """The kinds of measures, and what one sample is."""
-    measured = (each.durations for each in scenarios() if each.durations)
     return {
         PROBES: "from dialling to the answer; one value per path, the median of its sampled connections, as a multiple "
         "(x) of the median of all paths in its run, because all paths are dialled at once and share the machine's load",
-        **{each.name: each.sample for each in measured},
+        **{each.name: each.sample for each in _durations()},
     }
 
 
@@ -133,7 +137,7 @@ def samples(run: RecordedRun) -> Mapping[Name, list[float]]:
     Evidence of another version of the suite that this version cannot read is left out.
     """
     found: dict[Name, list[float]] = {}
-    for measured in (each.durations for each in scenarios() if each.durations):
+    for measured in _durations():
         for what, taken in measured.make(run):
             found.setdefault((measured.name, what), []).extend(taken)
     return found

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from esipp.base.plural import counted
-from esipp.checks.check import Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Status, Verdict
 from esipp.ledger.reading import RecordedRun
 
 _V4 = r"\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from esipp.checks.observation import Witness
 from esipp.checks.reference import Reference
+from esipp.judging.observation import Witness
 from esipp.ledger.reading import LEDGER, Probe, RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.causes import TROUBLE

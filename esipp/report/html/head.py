@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from esipp.base.document import Block, Code, Fold, Pairs, Section, Table, Text
 from esipp.base.errors import ExitCode
 from esipp.base.plural import form
-from esipp.checks.check import Level, Profile, Status
+from esipp.checks.check import PROXY_SKEW, PROXY_VERSION, Level, Profile, Status
 from esipp.ledger.conclusion import (
     CONFORMANT,
     EMPTY,
@@ -27,6 +27,8 @@ from esipp.report.sections import figures
 NAMES = {
     "kubernetes": "Kubernetes",
     "service-proxy": "Service proxy",
+    PROXY_VERSION: "kube-proxy",
+    PROXY_SKEW: "kube-proxy, skew",
     "proxy-mode": "Proxy mode",
     "network-add-on": "Network add-on",
     "families": "IP families",
@@ -154,7 +156,8 @@ def _value(run: RecordedRun, fact: str) -> str:
 
 def _short(run: RecordedRun) -> str:
     """The cluster in one line."""
-    proxy = " ".join(filter(None, (_value(run, "service-proxy"), _value(run, "proxy-mode"))))
+    its = _value(run, PROXY_VERSION) if PROXY_SKEW in run.facts else ""
+    proxy = " ".join(filter(None, (_value(run, "service-proxy"), its, _value(run, "proxy-mode"))))
     families = " and ".join(_families(run))
     number = _value(run, "nodes")
     nodes = f"{number} {form(1 if number == '1' else 2, 'node')}" if number else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from esipp.checks.catalog import title_of
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Verdict
 from esipp.checks.patterns import patterns
 from esipp.ledger.reading import RecordedRun
 from esipp.ledger.recorded_checks import RecordedCheck

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from esipp.base.document import Strong
-from esipp.checks.check import Status
-from esipp.checks.observation import Verdict
+from esipp.checks.check import Status, Verdict
 from esipp.ledger.conclusion import WORST_FIRST
 from esipp.ledger.recorded_checks import RecordedCheck
 from esipp.report.matrix import LETTERS

@@ -12,6 +12,7 @@ from esipp.checks.api import (
     Quiet,
     Ref,
     Refused,
+    Requests,
     Same,
     Want,
     Warned,
@@ -20,8 +21,10 @@ from esipp.checks.api import (
     say_path,
     say_value,
 )
-from esipp.checks.check import Status
+from esipp.checks.check import Status, checks_about
+from esipp.checks.rights import rights
 from esipp.judging.frame import Decision, Interruptions, ours_failed, undecided
+from esipp.judging.scenario import RunThen, Scenario, Typical
 from esipp.judging.topology import family_of
 
 NOT_OF_THE_API = (401, 403, 429, 503, 504)
@@ -170,3 +173,26 @@ def _quiet(answer: Answer) -> tuple[bool, str]:
         raise _OpenError(f"silence proves nothing: {where} at the control port")
     loud = [f"{node}: {words}" for node, words in silent.items() if words not in QUIET]
     return not loud, loud[0] if loud else f"no answer on {len(silent)} node addresses"
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+def _lacks(check: ApiCheck, seen: ApiEvidence, then: RunThen) -> str:
+    """Whether the requests of a check differ; a ledger has them only as text, in the checks of its run."""
+    chain = check.subject.part
+    known = {each.id for each in checks_about(Requests, then.today) if each.subject.part == chain}
+    made = {recorded.asked for identity, recorded in then.checks.items() if identity in known}
+    tried = chain in seen.answers or chain in seen.trouble or chain in seen.broken
+    return "" if tried and made == {check.asked} else f"its requests were not sent, or others were ({chain})"
+
+
+SCENARIO = Scenario(
+    name="api",
+    suite="compatibility",
+    record="compatibility",
+    subjects=(Requests,),
+    evidence=ApiEvidence,
+    decide=decide,
+    lacks=_lacks,
+    phases=(Typical("edit Services", base=1, check=0.08),),
+    rights=rights("get patch update", "services"),
+)

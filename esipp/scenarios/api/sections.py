@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from esipp.base.document import Block, Fold, Section, Table, Text
 from esipp.base.plural import counted
 from esipp.checks.api import Answer
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted, shorten, tallied
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.api.judge import ApiEvidence
@@ -95,3 +96,6 @@ def _requests(answers: Mapping[str, Mapping[str, Answer]]) -> list[Block]:
     head = ["Services", "requests", "accepted", "refused", "reasons", "with a warning", "errors"]
     failed = Fold(f"{counted(len(troubles), 'request')} with an error", (Table.of(["chain, step", "error"], troubles),))
     return [Table.of(head, rows, "Requests to the API server"), *([failed] if troubles else [])]
+
+
+SECTIONS = Sections(section=section)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family, Role
+from esipp.checks.timing import Bound, Checking
 from esipp.judging.link_owners import LinkAnswer
-from esipp.judging.promise import Bound, Checking
 from esipp.judging.timeline import Mark, Sample, Steer, Stream
 from esipp.judging.topology import IPAddress
 

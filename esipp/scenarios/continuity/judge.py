@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
+from esipp.checks.catalog import events_of
 from esipp.checks.check import Level, Status
 from esipp.checks.continuity import (
     CLAIMED_TWICE,
@@ -16,6 +17,7 @@ from esipp.checks.continuity import (
     STARTING,
     UNREWRITTEN,
     UNTRANSLATED,
+    Continuity,
     ContinuityCheck,
     Phase,
     Way,
@@ -24,12 +26,14 @@ from esipp.checks.continuity import (
 from esipp.checks.disruption import Disruption
 from esipp.checks.known_differences import PROXIED, REHASHED
 from esipp.checks.model import Balancer, Family, TrafficPolicy
-from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Held, hold, needed, say_unknown
+from esipp.checks.rights import GATES, SLICES, rights
+from esipp.checks.timing import AT_ONCE, FIELD_LIMIT, PROMPT, Blur, Bound, Held, hold, needed, say_unknown
 from esipp.judging.controls import Counts, Uncertain, Vantage, excused, uncertain
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.ingress import strangers
 from esipp.judging.link_owners import ANSWERED_WITHIN, decide_one_node, decide_one_node_again, nodes_by_link
-from esipp.judging.promise import Bound
+from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import planned
 from esipp.judging.timeline import (
     LOST,
     OURS,
@@ -734,3 +738,47 @@ class Judge:
         if len(while_known) < LEAST:
             return undecided(check, "the node that joined never said 503, so it may not know the Service", said)
         return Decision(Status.PASS, check.expected, said, tally=counts)
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+def _decide(check: ContinuityCheck, judge: Judge) -> Decision:
+    return judge.decide(check)
+
+
+def _lacks(check: ContinuityCheck, seen: ContinuityEvidence, then: RunThen) -> str:
+    subject = check.subject
+    is_younger = check.id not in then.checks and subject.phase is not Phase.QUIET
+    if is_younger and seen.windows and seen.window(subject.phase) is None:
+        return f"the event {subject.phase.value} did not take place"
+    asked = (subject.way, subject.family)
+    of_link = subject.what is What.ONE_NODE
+    sent = (*asked, subject.stream.name) in seen.sent if subject.stream else asked in seen.streams
+    sent = asked in seen.owners if of_link else sent
+    if then.asked(check) or sent or asked in seen.obstacles or seen.trouble:
+        return ""
+    if of_link:
+        return f"the run did not ask the client's link which node has the VIP of {asked[0].slug} over {asked[1]}"
+    return f"no {subject.stream.name if subject.stream else 'request'} was sent through {asked[0].slug} over {asked[1]}"
+
+
+EVENTS = events_of("continuity").values()
+
+SCENARIO = Scenario(
+    name="continuity",
+    suite="continuity",
+    record="continuity",
+    subjects=(Continuity,),
+    evidence=ContinuityEvidence,
+    analyse=Judge,
+    decide=_decide,
+    lacks=_lacks,
+    phases=(
+        Typical(
+            "continuity",
+            base=14,
+            events=tuple(planned(event, services="continuity", measures=True) for event in EVENTS),
+        ),
+    ),
+    beside=True,
+    rights=(*GATES, *SLICES, *rights("patch", "services"), *rights("create patch", "deployments", "apps")),
+)

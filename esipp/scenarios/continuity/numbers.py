@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from esipp.base.clock import between
 from esipp.base.schema import Count, note
-from esipp.judging.promise import CheckingNumbers
+from esipp.checks.timing import CheckingNumbers
 from esipp.judging.scenario import Durations, Numbers
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.continuity.evidence import ContinuityEvidence

@@ -258,6 +258,13 @@ IN_A_ROW = 2
 """So many datagrams one after the other get no answer where a node translates nothing: a network may lose a single
 one. In the first run there were six to eight (kind-iptables, 2026-11-28)."""
 
+KEPT = 10.0
+"""Seconds for which Linux keeps the conntrack entry of an INIT without an answer, however often it is repeated
+(nf_conntrack_proto_sctp.c: the state CLOSED, of which repeated INITs do not renew the timeout)."""
+
+BETWEEN = 1.0
+"""Seconds from the end of that entry to the port's next INIT that is answered: twice the time between two INITs."""
+
 
 def untranslated(seen: ContinuityEvidence, check: ContinuityCheck, broken: Sequence[Break]) -> str:
     """That nodes translated no packet of a family whenever a connection broke, as text; empty if one did.
@@ -274,39 +281,71 @@ def untranslated(seen: ContinuityEvidence, check: ContinuityCheck, broken: Seque
 
 def _silent_there(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
     """What was silent at the node of a connection as it broke, as text; empty if nothing was."""
+    node = _node_of(seen, check, broken.pod, broken.source)
+    pauses, said = _without_translation(seen, check, node)
+    return said if any(since <= broken.at and broken.since <= until for since, until in pauses) else ""
+
+
+def entered_untranslated(
+    seen: ContinuityEvidence, check: ContinuityCheck, last: Sample, since: float, until: float
+) -> str:
+    """That a port's silence began while its node translated no packet of the family, and ended in time, as text.
+
+    An INIT that comes then gets a conntrack entry without translation. The entry holds for all later INITs of the port,
+    and ends after ``KEPT`` seconds.
+
+    Args:
+        last: the last answered probe before the silence.
+        since: when the first probe without an answer was sent.
+        until: when the next answered probe was sent.
+    """
+    if not check.subject.event.rewrites:
+        return ""
+    pauses, said = _without_translation(seen, check, _node_of(seen, check, last.pod, last.source))
+    fits = any(began <= since <= ended and until <= ended + KEPT + BETWEEN for began, ended in pauses)
+    return f"as it began, {said}" if fits else ""
+
+
+def _node_of(seen: ContinuityEvidence, check: ContinuityCheck, pod: str, source: str) -> str:
+    """The node that received what reached a pod with this source."""
+    if check.subject.way.by == NODEPORT:
+        return seen.places.endpoint if check.subject.way.local else seen.places.bare
+    return taker(seen, seen.nodes.get(pod, ""), source, check.subject.way.local)
+
+
+def _without_translation(
+    seen: ContinuityEvidence, check: ContinuityCheck, node: str
+) -> tuple[Sequence[tuple[float, float]], str]:
+    """The times in which a node translated no packet of a family, and what shows them, as text."""
     family, window = check.subject.family, seen.window(check.subject.phase)
     policies = {seen.places.bare: TrafficPolicy.CLUSTER, seen.places.endpoint: TrafficPolicy.LOCAL}
     flows = {node: seen.sent.get((Way(NODEPORT, each), family, FLOW)) for node, each in policies.items()}
-    if check.subject.way.by == NODEPORT:
-        node = seen.places.endpoint if check.subject.way.local else seen.places.bare
-    else:
-        node = taker(seen, seen.nodes.get(broken.pod, ""), broken.source, check.subject.way.local)
     if node in flows:
-        silent = _was_silent(flows[node], ANSWERED, broken.since, broken.at)
-        return f"node {node} answered no datagram of the established UDP flow meanwhile" if silent else ""
-    health = seen.health.get(family, {}).get(node)
-    if window is None or not _was_silent(health, "200", broken.since, broken.at):
-        return ""
-    if not all(_was_silent(flow, ANSWERED, window.began, window.until) for flow in flows.values()):
-        return ""
-    return (
+        return _pauses(flows[node], ANSWERED), f"node {node} answered no datagram of the established UDP flow meanwhile"
+    if window is None or not all(
+        any(since <= window.until and window.began <= until for since, until in _pauses(flow, ANSWERED))
+        for flow in flows.values()
+    ):
+        return (), ""
+    return _pauses(seen.health.get(family, {}).get(node), "200"), (
         f"the health check of node {node} did not answer 200 meanwhile; in this phase, nodes {' and '.join(flows)} "
         "answered no datagram of their established UDP flows for a while"
     )
 
 
-def _was_silent(stream: Stream | None, fine: str, since: float, until: float) -> bool:
-    """Whether a stream was silent at some moment of a time.
+def _pauses(stream: Stream | None, fine: str) -> list[tuple[float, float]]:
+    """The times in which a stream was silent.
 
-    A silence lasts from the last good probe before it to the first one after it, as it may have begun right after the
-    one, and ended right before the other.
+    Each lasts from the last good probe before it to the first one after it, as the silence may have begun right after
+    the one, and ended right before the other.
     """
     samples = [each for each in stream.samples if each.outcome != OURS] if stream else []
     good = [number for number, each in enumerate(samples) if each.outcome == fine]
-    return any(
-        after - before > IN_A_ROW and samples[before].started <= until and since <= samples[after].started
+    return [
+        (samples[before].started, samples[after].started)
         for before, after in pairwise(good)
-    )
+        if after - before > IN_A_ROW
+    ]
 
 
 # ------------------------------------------------------------------------------------- new connections that are lost

@@ -14,19 +14,18 @@ from esipp.checks.check import Feature, on_link
 from esipp.checks.continuity import CHECKED, Continuity, Event, Phase, Way
 from esipp.checks.model import OUTSIDE, Balancer, Family, Protocol, Role
 from esipp.checks.stream import StreamKind
+from esipp.checks.timing import Bound, fail_over_of, promise_of
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.disruption.disruptor import Disruptor
 from esipp.disruption.marks import is_ready
 from esipp.judging import ingress
 from esipp.judging.durations import planned_events
 from esipp.judging.link_owners import STEADY, off_link
-from esipp.judging.promise import Bound, fail_over_of, promise_of
 from esipp.judging.schedule import steps
 from esipp.judging.timeline import Steer
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.probing import vantages
-from esipp.probing.prober import Prober
-from esipp.probing.traffic import Target
+from esipp.probing.prober import Prober, Target
 from esipp.scenarios.changing_pods import LEAST_BOUND, Watching, serves_on
 from esipp.scenarios.context import Context
 from esipp.scenarios.continuity import objects

@@ -8,7 +8,8 @@ from esipp.base.plural import counted as many
 from esipp.base.plural import form
 from esipp.checks.continuity import Phase, Way
 from esipp.checks.model import Family
-from esipp.judging.promise import Bound
+from esipp.checks.timing import Bound
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted, headed, health_strip, of_the_cluster, shorten
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.continuity.evidence import ContinuityEvidence, Window, moves
@@ -373,3 +374,6 @@ def _moves(seen: Evidence, way: WayInPhase) -> list[float]:
     links = (told for (of, family), told in seen.seen.links.items() if (of.slug, family.value) == (way.way, way.family))
     reported = [each.at for _, steers in steers for each in steers if each.family == way.family]
     return reported + [each.at for told in links for each in moves(told)]
+
+
+SECTIONS = Sections(section=section, summary=summary, key_figures=key_figures)

@@ -20,6 +20,7 @@ from esipp.checks.continuity import (
     SERVED_UNREADY,
     STALE,
     UNREWRITTEN,
+    UNTRANSLATED_PORT,
     ContinuityCheck,
     Phase,
     Way,
@@ -46,6 +47,7 @@ from esipp.judging.timeline import (
 )
 from esipp.judging.topology import IPAddress, parse_address
 from esipp.scenarios.continuity.evidence import ContinuityEvidence
+from esipp.scenarios.continuity.reasons import entered_untranslated
 
 LEAST = 4
 """The fewest probes of a stream in a phase that allow a decision."""
@@ -287,6 +289,9 @@ class StreamJudge:
                 beside = self._beside(silence)
                 reason += f"; from other ports, {beside} probes were answered meanwhile" if beside else ""
                 seen = STALE if self.kind.keeps_port and beside > FEW else seen
+            elif entered := self._entered_untranslated():
+                said += f"; {entered}; from other ports, {self._beside(silence)} probes were answered meanwhile"
+                seen = UNTRANSLATED_PORT
         else:
             reason += "; nothing was answered before"
             seen = ALL_OF_A_SIZE if self.kind.size and not self._counts["answered"] else seen
@@ -302,6 +307,20 @@ class StreamJudge:
             if mark.pod == silence.before.pod and mark.what in words and mark.at < silence.until
         ]
         return removals[-1] if removals else ""
+
+    def _entered_untranslated(self) -> str:
+        """That this port's packets went untranslated in each silence that is too long, as text; empty if one did not.
+
+        INITs from other ports show that the node translates what is new.
+        """
+        found = [
+            entered_untranslated(self.judge.seen, self.check, each.before, each.since, each.until)
+            if each.before and self._beside(each) > FEW
+            else ""
+            for each in self.silences
+            if each.control > self.bound
+        ]
+        return found[0] if all(found) and self.kind.keeps_port else ""
 
     def _beside(self, silence: Silence) -> int:
         """How many probes from other ports were answered meanwhile, on the same way by the same protocol."""
@@ -349,12 +368,16 @@ class StreamJudge:
 
     @cached_property
     def _unready_times(self) -> dict[str, list[tuple[float, float]]]:
-        """From when to when pods were unready in all EndpointSlices; one that terminates may go on to serve."""
+        """From when to when pods were unready in all EndpointSlices; one that terminates may go on to serve.
+
+        Slices of other Services are written later. They say nothing once the pod is ready again: two of them told of a
+        pod that had been unready for 0.2 s only when that was over (kind-iptables, 2026-11-29).
+        """
         found = defaultdict[str, list[tuple[float, float]]](list)
         since: dict[str, float] = {}
         ends: set[str] = set()
         for mark in sorted(self.judge.seen.marks, key=lambda mark: mark.at):
-            if mark.what in (UNREADY, UNREADY_BESIDE) and mark.pod not in ends:
+            if (mark.what == UNREADY or (mark.what == UNREADY_BESIDE and mark.pod in since)) and mark.pod not in ends:
                 since[mark.pod] = mark.at
             elif mark.what in ("ready", "slice-ready", "deleting") and mark.pod in since:
                 found[mark.pod].append((since.pop(mark.pod), mark.at))

@@ -14,8 +14,20 @@ from esipp.checks.profile import PROXY_PORT
 from esipp.checks.stream import TIMEOUT, Reuse, StreamKind
 from esipp.judging.link_owners import LinkAnswer, nodes_by_link, owners
 from esipp.judging.timeline import PATIENCE, SLICE_GONE, Mark, Sample, Stream, is_late, read_request
-from esipp.probing.prober import Job, Line, Prober, read_who_has, who_has
-from esipp.probing.traffic import ENDLESS, FIRST_PORT, LAST_PORT, Pace, Target, Traffic, steady
+from esipp.probing.prober import (
+    ENDLESS,
+    FIRST_PORT,
+    LAST_PORT,
+    Job,
+    Line,
+    Pace,
+    Prober,
+    Target,
+    Traffic,
+    read_who_has,
+    steady,
+    who_has,
+)
 from esipp.scenarios.continuity.evidence import Asked, Exchange, LinkChange, Sent, moves
 
 PACE = Pace(0.1, TIMEOUT)
@@ -195,7 +207,7 @@ class Streams:
             part = self._parts[way, family, kind][-1]
             if not kind.keeps_port or kind.count:
                 continue
-            last = self._last_answered(kind, part)
+            last = self._last_answered(part)
             if last is None or last >= now - CALM - PATIENCE:
                 continue
             control = self.streams[way, family].view(last, now - PATIENCE, now)
@@ -204,13 +216,9 @@ class Streams:
                 found.append(part.name)
         return found
 
-    def _last_answered(self, kind: StreamKind, part: Stream) -> float | None:
+    def _last_answered(self, part: Stream) -> float | None:
         """When the last answered probe began; None if there is none."""
-        probes = list(part.samples)
-        if kind.reuse is not Reuse.ONE_WAY:
-            return max((each.started for each in probes if each.answered), default=None)
-        newest = self._traffic.newest_arrived(part)
-        return max((each.started for each in probes if each.seq <= newest), default=None)
+        return max((each.started for each in self._traffic.counted(part) if each.answered), default=None)
 
     def dial_joined(self, addresses: Mapping[Family, str]) -> None:
         """Dial the nodePorts of a node that joins, and ask it whether it can serve."""

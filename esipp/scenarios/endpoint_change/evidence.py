@@ -9,8 +9,8 @@ from itertools import pairwise
 from esipp.base.plural import counted
 from esipp.checks.endpoint_change import Kind, What, judges
 from esipp.checks.model import Balancer, Family
+from esipp.checks.timing import Checking, Promise, Threshold
 from esipp.judging.health_view import State
-from esipp.judging.promise import Checking, Promise, Threshold
 from esipp.judging.statistics import Distribution, binomial_p, least_share, more_lost_p, power
 from esipp.judging.timeline import (
     BURST_SECONDS,

@@ -5,18 +5,14 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from esipp.base.document import Cell, Code, Section, Table, Text
 from esipp.base.schema import Count, note
 from esipp.checks.model import Family
-from esipp.judging.promise import CheckingNumbers
+from esipp.checks.timing import CheckingNumbers
 from esipp.judging.scenario import Durations, Numbers
 from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.endpoint_change.evidence import Moved
 from esipp.scenarios.endpoint_change.judge import Judge, judges_of
-
-MOST_BALANCERS = 5
-"""How many load balancers report.md lists; report.json has all."""
 
 
 class ConvergenceSettings(TypedDict):
@@ -198,35 +194,3 @@ DURATIONS = Durations(
     "each phase from the endpoint change to the traffic, as the run measured it",
     _durations,
 )
-
-
-def brief(run: RecordedRun) -> Section:
-    """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
-    rows: list[tuple[Cell, ...]] = []
-    for balancer, judge in (run.analysed(Moved, judges_of) or {}).items():
-        if judge.result.obstacle:
-            rows.append((Code(balancer.value), "-", "-", "-", "-", Code(judge.result.obstacle)))
-            continue
-        losses = [judge.losses(family) for family in judge.result.seen.vip]
-        lost = sum(each.kinds[kind] for each in losses for kind in ("timed_out", "refused", "reset", "wrong"))
-        holes = [each.black_hole for each in losses if each.black_hole is not None]
-        rests = judge.result.promise.source
-        rests = f"{judge.bound:.2f}, {rests}" if judge.bound is not None else rests
-        sides = (_worst(judge, "up"), _worst(judge, "down"))
-        rows.append((Code(balancer.value), *sides, lost, f"{max(holes):.2f}" if holes else "-", rests))
-    head = ("load balancer", "pod added", "pod removed", "lost requests", "longest black hole", "bound")
-    left = len(rows) - MOST_BALANCERS
-    table = Table(head, tuple(rows[:MOST_BALANCERS]), more=f"And {left} more in report.json." if left > 0 else "")
-    about = Text("Seconds from an endpoint change until traffic follows it: p50 / p95 / max.")
-    return Section("Convergence", (about, table) if rows else ())
-
-
-def _worst(judge: Judge, direction: str) -> str:
-    """The numbers of the slower family."""
-    whole = [each for each in judge.times if (each.direction, each.phase) == (direction, "trigger to traffic")]
-    sides = [(each.of.p95, each.of.most, each) for each in whole if each.of.samples]
-    if not sides:
-        return "-"
-    p95, longest, slowest = max(sides, key=lambda side: side[:2])
-    p50, n = slowest.of.p50, len(slowest.of.samples)
-    return f"{p50:.2f} / {p95:.2f} / {longest:.2f} ({slowest.family}, n={n})"

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 from esipp.base.clock import Clock
 from esipp.base.errors import HarnessError
 from esipp.checks.health import Answer
-from esipp.probing.prober import Job, Line
-from esipp.probing.prober import Stream as Running
+from esipp.probing.prober import Job, Line, Running
 from esipp.scenarios.endpoint_change.evidence import Answers, Bystanders
 
 SPACING = 1.0

@@ -12,23 +12,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from esipp.base.errors import EsippError, HarnessError
 from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.endpoint_change import What
 from esipp.checks.model import Balancer, Family
+from esipp.checks.timing import Checking
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
 from esipp.judging.health_view import Asked, HealthView, Places, Share, State, Unavailable, View, Why
-from esipp.judging.promise import Checking
 from esipp.judging.timeline import Decision
 from esipp.judging.topology import EXCLUDED, Node
 from esipp.loadbalancers.reference import DEFAULT, Reference
 from esipp.loadbalancers.views import view_for
 from esipp.loadbalancers.views.reference import ReferenceView
 from esipp.scenarios.endpoint_change import objects
-from esipp.scenarios.endpoint_change.changes import Driver
 from esipp.scenarios.endpoint_change.evidence import Change, Health, Poll, Result
 from esipp.scenarios.reference_reports import ReferenceReports
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
@@ -38,6 +37,13 @@ MOST_SLOWER = 8.0
 
 ENDING_SECONDS = 90.0
 """Seconds for a poll in progress at the end: longer than the timeout of a command-line tool."""
+
+
+class Standing(NamedTuple):
+    """The nodes with a ready pod after all changes, and the families of the Service's VIPs."""
+
+    nodes: frozenset[str]
+    families: frozenset[Family]
 
 
 class Reported:
@@ -66,8 +72,8 @@ class Reported:
         del balancer
         return ()
 
-    def look(self, drivers: Mapping[Balancer, Driver]) -> None:
-        """Read the health view of the nodes after the endpoint changes."""
+    def look(self, standing: Mapping[Balancer, Standing]) -> None:
+        """Read the health view of the nodes after the endpoint changes, of Services whose changes ended well."""
 
     def look_again(self, balancers: Collection[Balancer]) -> None:
         """Ask which VIPs are left of their Cluster services, which have been deleted."""
@@ -141,7 +147,7 @@ class ReferenceState(Reported):
         """Its decisions on its Service's nodes; the list grows during the scenario."""
         return self._reports.decided.setdefault(objects.service_name(balancer), [])
 
-    def look(self, drivers: Mapping[Balancer, Driver]) -> None:
+    def look(self, standing: Mapping[Balancer, Standing]) -> None:
         """Poll the health view after the endpoint changes, until it is right or its checks have had their time.
 
         Raises:
@@ -149,18 +155,18 @@ class ReferenceState(Reported):
         """
 
         def ask() -> Reading:
-            self._look(drivers)
+            self._look(standing)
             wrong = [each for of in self._views.values() for each in of.values() if each.healthy != each.should]
             return Reading(not wrong, f"{len(wrong)} health views are wrong")
 
         seconds = self._reports.checking.bound or 0.0
         converge(ask, Budget("the load balancer's health view", seconds, need=1, spacing=0.2))
 
-    def _look(self, drivers: Mapping[Balancer, Driver]) -> None:
+    def _look(self, standing: Mapping[Balancer, Standing]) -> None:
         """Read the health view of the nodes now."""
         view = ReferenceView(Places(self.cluster_nodes), self.reference)
-        for balancer, driver in drivers.items():
-            if not self._serves(balancer) or not driver.counted:
+        for balancer, (nodes, families) in standing.items():
+            if not self._serves(balancer):
                 continue
             found = {}
             for what, name in (
@@ -169,8 +175,7 @@ class ReferenceState(Reported):
             ):
                 healthy = self._healthy(view, name)
                 local = what is What.VIEW_LOCAL
-                should = driver.open_nodes if local else self._targets(driver.observing.vip.keys())
-                found[what] = Health(healthy, frozenset(should))
+                found[what] = Health(healthy, frozenset(nodes if local else self._targets(families)))
             self._views[balancer] = found
 
     def _healthy(self, view: ReferenceView, name: str) -> frozenset[str]:
@@ -319,15 +324,15 @@ class PolledState(Reported):
         """The polls of the Service with endpoint changes."""
         return self._polls.get(objects.service_name(balancer), []) if balancer is Balancer.DEFAULT else []
 
-    def look(self, drivers: Mapping[Balancer, Driver]) -> None:
+    def look(self, standing: Mapping[Balancer, Standing]) -> None:
         """Poll the view after the endpoint changes, until it is right or can no longer be outdated."""
-        driver = drivers.get(Balancer.DEFAULT)
-        if driver is None or not driver.counted:
+        if Balancer.DEFAULT not in standing:
             return
+        nodes, families = standing[Balancer.DEFAULT]
         self._end()  # else two would ask
-        targets = self._targets(set(driver.observing.vip))
+        targets = self._targets(families)
         for what, name, should in (
-            (What.VIEW_LOCAL, objects.service_name(Balancer.DEFAULT), frozenset(driver.open_nodes)),
+            (What.VIEW_LOCAL, objects.service_name(Balancer.DEFAULT), nodes),
             (What.VIEW_CLUSTER, self.of_cluster, targets),
         ):
             if name and not self.absent:

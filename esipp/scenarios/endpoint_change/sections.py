@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from esipp.base.document import Block, Cell, Figure, Fold, Pairs, Section, Table, Text, number
+from esipp.base.document import Block, Cell, Code, Figure, Fold, Pairs, Section, Table, Text, number
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, Scale, scale_of, short, staggered
 from esipp.base.plural import counted as number_of
 from esipp.checks.check import Level
 from esipp.checks.model import Balancer, Family
 from esipp.checks.timing import Held
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted, headed, health_strip, of_the_cluster, shorten
 from esipp.judging.statistics import Distribution, family_wise_words
 from esipp.judging.timeline import Losses, Sample, count_losses
@@ -785,3 +786,43 @@ def story(event: Event) -> Iterator[Block]:
     pairs += [("never", text) for at, text in event.moments[1:-2] if at is None]
     yield Pairs((*pairs, (f"{event.line.until - change.cause:+.3f} s", "the next endpoint change")))
     yield Text(f"longest outage {event.outage:.2f} s")
+
+
+# ---------------------------------------------------------------------------------------------------------- report.md
+MOST_BALANCERS = 5
+"""How many load balancers report.md lists; report.json has all."""
+
+
+def brief(run: RecordedRun) -> Section:
+    """How fast each load balancer followed endpoint changes, and its bound; the slower family only."""
+    rows: list[tuple[Cell, ...]] = []
+    for balancer, judge in (run.analysed(Moved, judges_of) or {}).items():
+        if judge.result.obstacle:
+            rows.append((Code(balancer.value), "-", "-", "-", "-", Code(judge.result.obstacle)))
+            continue
+        losses = [judge.losses(family) for family in judge.result.seen.vip]
+        lost = sum(each.kinds[kind] for each in losses for kind in ("timed_out", "refused", "reset", "wrong"))
+        holes = [each.black_hole for each in losses if each.black_hole is not None]
+        rests = judge.result.promise.source
+        rests = f"{judge.bound:.2f}, {rests}" if judge.bound is not None else rests
+        sides = (_worst(judge, "up"), _worst(judge, "down"))
+        rows.append((Code(balancer.value), *sides, lost, f"{max(holes):.2f}" if holes else "-", rests))
+    head = ("load balancer", "pod added", "pod removed", "lost requests", "longest black hole", "bound")
+    left = len(rows) - MOST_BALANCERS
+    table = Table(head, tuple(rows[:MOST_BALANCERS]), more=f"And {left} more in report.json." if left > 0 else "")
+    about = Text("Seconds from an endpoint change until traffic follows it: p50 / p95 / max.")
+    return Section("Convergence", (about, table) if rows else ())
+
+
+def _worst(judge: Judge, direction: str) -> str:
+    """The numbers of the slower family."""
+    whole = [each for each in judge.times if (each.direction, each.phase) == (direction, "trigger to traffic")]
+    sides = [(each.of.p95, each.of.most, each) for each in whole if each.of.samples]
+    if not sides:
+        return "-"
+    p95, longest, slowest = max(sides, key=lambda side: side[:2])
+    p50, n = slowest.of.p50, len(slowest.of.samples)
+    return f"{p50:.2f} / {p95:.2f} / {longest:.2f} ({slowest.family}, n={n})"
+
+
+SECTIONS = Sections(section=section, summary=summary, brief=brief, key_figures=key_figures)

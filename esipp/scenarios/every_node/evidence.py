@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
-from esipp.checks.observation import Outcome, Tracked, Witness
+from esipp.checks.model import AddressClass, Family, Outcome, Protocol, TrafficPolicy
+from esipp.checks.timing import Bound
 from esipp.judging.controls import Counts
 from esipp.judging.frame import Interruptions
 from esipp.judging.link_owners import LinkAnswer
-from esipp.judging.promise import Bound
+from esipp.judging.observation import Tracked, Witness
 from esipp.scenarios.every_node.subject import Entrance
 
 CLUSTER, LOCAL, SOME = "every-node-cluster", "every-node-local", "some-nodes-local"
@@ -145,6 +145,19 @@ def by_pod(rows: Iterable[Dialled]) -> Counter[str]:
     return found
 
 
+class _Targets:
+    """All targets by their kind, and the control listeners among them by their node: on many nodes there are many."""
+
+    def __init__(self, dialled: tuple[Dialled, ...]) -> None:
+        self.dialled = dialled
+        self.of_kind: dict[tuple[str, Entrance, Protocol, Family], list[Dialled]] = {}
+        self.listeners: dict[tuple[Protocol, Family, str], list[Dialled]] = {}
+        for each in dialled:
+            self.of_kind.setdefault((each.service, each.entrance, each.protocol, each.family), []).append(each)
+            if each.service == LISTENER:
+                self.listeners.setdefault((each.protocol, each.family, each.node), []).append(each)
+
+
 @dataclass
 class EveryNodeEvidence(Interruptions):
     """The whole evidence.
@@ -181,8 +194,7 @@ class EveryNodeEvidence(Interruptions):
 
     def rows(self, service: str, entrance: Entrance, protocol: Protocol, family: Family) -> list[Dialled]:
         """The targets of a kind."""
-        wanted = (service, entrance, protocol, family)
-        return [each for each in self.dialled if (each.service, each.entrance, each.protocol, each.family) == wanted]
+        return list(self._targets.of_kind.get((service, entrance, protocol, family), ()))
 
     def endpoints_on(self, node: str, service: str) -> list[str]:
         """The endpoints of a Service on a node."""
@@ -194,13 +206,17 @@ class EveryNodeEvidence(Interruptions):
 
         Without one for its own client, it is that of any client outside.
         """
-        rows = [
-            each
-            for each in self.dialled
-            if (each.service, each.protocol, each.family, each.node) == (LISTENER, row.protocol, row.family, row.node)
-        ]
+        rows = self._targets.listeners.get((row.protocol, row.family, row.node), [])
         same = [each for each in rows if each.address == row.address] or rows
         return next(iter([each for each in same if each.client == row.client] or same), None)
+
+    @property
+    def _targets(self) -> "_Targets":
+        """The targets, sorted once."""
+        found = vars(self).get("_sorted")
+        if found is None or found.dialled is not self.dialled:
+            found = self._sorted = _Targets(self.dialled)
+        return found
 
     def without_a_service(self, client: str) -> Counts:
         """The connections of a client to all control listeners, and the lost ones among them."""

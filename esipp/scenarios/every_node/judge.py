@@ -12,14 +12,14 @@ from functools import cache
 
 from esipp.base.plural import counted
 from esipp.checks.check import Status
-from esipp.checks.model import AddressClass, Family, Protocol, TrafficPolicy
-from esipp.checks.observation import Outcome, Tracked
+from esipp.checks.model import AddressClass, Family, Outcome, Protocol, TrafficPolicy
 from esipp.checks.power import most_unseen, say_share
 from esipp.judging.controls import BY_CHANCE, HOPS, LEAST_FAULTS, MOSTLY_CONTROL, Counts, excused
 from esipp.judging.frame import Decision, few, ours_failed, undecided
 from esipp.judging.in_time import Timed, control_of, decide_in_time
 from esipp.judging.link_owners import decide_one_node, nodes_by_link
-from esipp.judging.reading import NOTHING_TRACKED, contradicted, say_delivered, say_witnesses, untrue
+from esipp.judging.observation import NOTHING_TRACKED, Tracked, contradicted, say_delivered, say_witnesses, untrue
+from esipp.judging.scenario import Scenario, Typical
 from esipp.judging.showing import tallied
 from esipp.judging.statistics import binomial_p, least_share, more_lost_p
 from esipp.scenarios.every_node.evidence import (
@@ -43,6 +43,7 @@ from esipp.scenarios.every_node.subject import (
     INSIDE,
     UNEVEN_OVER_UDP,
     Entrance,
+    EveryNode,
     EveryNodeCheck,
     Requires,
 )
@@ -300,7 +301,7 @@ def _every_address(check: EveryNodeCheck, seen: EveryNodeEvidence) -> Decision:
     rows = _rows(check, seen)
     first = [each for row in rows if row.address == rows[0].address for each in row.answered]
     if not first:
-        return undecided(check, "the first announced address does not answer")
+        return undecided(check, _obstacle(check, seen) or "the first announced address does not answer")
     usual = frozenset(kind for each in first for kind in each.classes)
     return _all(check, seen, rows, _unanswered(seen, usual))
 
@@ -557,3 +558,15 @@ JUDGES: Mapping[Requires, Callable[[EveryNodeCheck, EveryNodeEvidence], Decision
     Requires.FIRST: _first,
     **dict.fromkeys(FAULTS, _beside),
 }
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+SCENARIO = Scenario(
+    name="every_node",
+    suite="nodes",
+    record="every_node",
+    subjects=(EveryNode,),
+    evidence=EveryNodeEvidence,
+    decide=decide,
+    phases=(Typical("every node", base=22),),
+)

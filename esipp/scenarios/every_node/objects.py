@@ -22,6 +22,12 @@ MOST_NODES = 10
 HIGHEST = 65535
 """The last port that a Service may have; 80 is the other."""
 
+BALANCED_PORTS = {TrafficPolicy.CLUSTER: (80, HIGHEST), TrafficPolicy.LOCAL: (81, HIGHEST - 1)}
+"""The first and the last port of Services with a VIP. k3s' ServiceLB gives all of them the same VIPs."""
+
+LAST = frozenset(last for _, last in BALANCED_PORTS.values())
+"""Their last ports."""
+
 
 def homes(ground: Ground) -> list[str]:
     """The nodes with endpoints: those with a role first."""
@@ -63,19 +69,26 @@ def objects(checks: list[EveryNodeCheck], ground: Ground) -> Objects:
         (SOME, SOME_LABEL, TrafficPolicy.LOCAL),
     ):
         if protocols:
-            services.append(_service(name, ground.run, ServiceType.NODE_PORT, label, policy, protocols))
+            services.append(_service(name, ground.run, ServiceType.NODE_PORT, label, policy, protocols, (80, HIGHEST)))
     balanced = sorted({(e.policy, e.protocol) for e in subjects if e.entrance in BALANCED and e.policy and e.protocol})
     for policy, protocol in balanced:
         name = vip_service(policy, protocol)
-        services.append(_service(name, ground.run, ServiceType.LOAD_BALANCER, EVERY_LABEL, policy, [protocol]))
+        ports = BALANCED_PORTS[policy]
+        services.append(_service(name, ground.run, ServiceType.LOAD_BALANCER, EVERY_LABEL, policy, [protocol], ports))
     announced = frozenset(vip_service(*each) for each in balanced)
     return Objects(tuple(pods), tuple(services), announced, outside, raw=asking)
 
 
 def _service(
-    name: str, run: str, kind: ServiceType, label: str, policy: TrafficPolicy, protocols: Iterable[Protocol]
+    name: str,
+    run: str,
+    kind: ServiceType,
+    label: str,
+    policy: TrafficPolicy,
+    protocols: Iterable[Protocol],
+    numbers: tuple[int, int],
 ) -> Json:
-    """A Service with the first and the last port of each protocol; a NodePort has the policy inside, too."""
+    """A Service with a first and a last port of each protocol; a NodePort has the policy inside, too."""
     ports = [
         {
             "name": f"{protocol.value.lower()}-{port}",
@@ -84,7 +97,7 @@ def _service(
             "targetPort": manifests.TARGETS[protocol],
         }
         for protocol in protocols
-        for port in (80, HIGHEST)
+        for port in numbers
     ]
     spec: Json = {
         "type": kind.value,

@@ -15,12 +15,11 @@ from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks import health
 from esipp.checks.check import LINK_LOCAL, Feature, on_link
-from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Path, Protocol
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import OUTSIDE, Backends, Client, Entry, EntryKind, Family, Outcome, Path, Protocol
 from esipp.checks.profile import PROXY_PORT, Target
+from esipp.checks.timing import probe_timeout_of
 from esipp.judging.link_owners import off_link
-from esipp.judging.promise import probe_timeout_of
-from esipp.judging.reading import contradiction
+from esipp.judging.observation import Observation, contradiction, origin_of
 from esipp.judging.topology import Topology, by_family, family_of, parse_address
 from esipp.packets.tracking import Reader, Tracking, reachable
 from esipp.probing.prober import NOT_ON_LINK, Job, Prober, read_who_has, who_has
@@ -38,7 +37,7 @@ from esipp.scenarios.every_node.evidence import (
     EveryNodeEvidence,
     vip_service,
 )
-from esipp.scenarios.every_node.objects import HIGHEST, endpoints, homes, some_of
+from esipp.scenarios.every_node.objects import BALANCED_PORTS, HIGHEST, LAST, endpoints, homes, some_of
 from esipp.scenarios.every_node.subject import (
     AT_NODES,
     FROM_LINK_LOCAL,
@@ -52,8 +51,7 @@ from esipp.scenarios.every_node.subject import (
     other_addresses,
     several_announced,
 )
-from esipp.scenarios.packet_watch import follow, watched
-from esipp.scenarios.paths.probes import (
+from esipp.scenarios.paths.run import (
     ANSWER_TIMEOUT,
     JOBS_AT_ONCE,
     JUDGED_TIMEOUT,
@@ -270,11 +268,11 @@ class Survey:
                 yield Dialled(service, Entrance.LOOPBACK, protocol, family, node, LOOPBACK[family], port, client)
 
     def _at_service_ports(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
-        """The highest port of Services with a VIP, at addresses of nodes."""
+        """The last port of Services with a VIP, at addresses of nodes."""
         asked = {each.policy for each in self.subjects if each.entrance is Entrance.SERVICE_PORT and each.policy}
         for policy, (node, address) in itertools.product(sorted(asked), self._addresses(family)):
-            name = vip_service(policy, protocol)
-            yield Dialled(name, Entrance.SERVICE_PORT, protocol, family, node, address, HIGHEST, OUTSIDE.name)
+            name, port = vip_service(policy, protocol), BALANCED_PORTS[policy][1]
+            yield Dialled(name, Entrance.SERVICE_PORT, protocol, family, node, address, port, OUTSIDE.name)
 
     def _at_cluster_ips(self, protocol: Protocol, family: Family) -> Iterator[Dialled]:
         """Host processes of every node dial ClusterIPs, one of them also at the highest port."""
@@ -292,7 +290,7 @@ class Survey:
             service = self.testbed.services.get(name)
             given = announced(service) if service else []
             for address in (each for each in dict.fromkeys(given) if family_of(each) is family):
-                for port in (80, HIGHEST):
+                for port in BALANCED_PORTS[policy]:
                     yield Dialled(name, Entrance.VIP, protocol, family, "", address, port, OUTSIDE.name)
 
     def _listener(
@@ -346,7 +344,7 @@ class Survey:
         least = SYNS if counts_syns and row.service in (CLUSTER, LISTENER) else SAMPLES
         if row.service == CLUSTER and row.entrance in SHARING and row.port != HIGHEST:
             return max(least, -(-SHARED // len(self.nodes)))
-        vip = row.entrance is Entrance.VIP and row.port != HIGHEST and row in self.patient
+        vip = row.entrance is Entrance.VIP and row.port not in LAST and row in self.patient
         several = row.service == LOCAL and row.entrance in SHARING and self._several(row.node)
         return SHARED if vip or several else least
 
@@ -391,7 +389,7 @@ class Survey:
 
         A target that must stay silent gets some with more patience, which may last longer.
         """
-        run, clients, findings = self.context.run, self.context.clients, self.context.findings
+        clients, findings = self.context.clients, self.context.findings
         followed = [row for row in rows if row.entrance not in HEALTH_CHECKS]
         pods = {Backends.POD: frozenset(self.own)}
 
@@ -403,7 +401,7 @@ class Survey:
         self.silence = beside.submit(self._dial, silent, lambda _: WAITS, lambda _: WAIT_TIMEOUT, set(), brief=False)
         beside.shutdown(wait=False)
         with Reader(reachable(clients.agents, findings.on_node)) as reader:
-            with watched(run, findings, self.testbed, clients, pods) as watch:
+            with self.context.watched(pods) as watch:
                 first = self._dial(followed, lambda _: SAMPLED, limit, expected & self.patient, brief=False)
             self.patient -= {row for row, each in first.items() if not any(map(_is_answer, each))}
             rest = self._dial(
@@ -423,7 +421,7 @@ class Survey:
         for family in Family:
             for node, own in self._addresses(family):
                 seen.has_own = {**seen.has_own, node: (*seen.has_own.get(node, ()), *told.get(own, ()))}
-        seen.witnesses, seen.blind = follow(run, watch, _observations(first))
+        seen.witnesses, seen.blind = self.context.follow(watch, _observations(first))
         return made
 
     def _ask_link(self, rows: Iterable[Dialled]) -> "dict[str, Future[list[Json]]]":
@@ -520,7 +518,7 @@ class Survey:
         if not row.from_outside:
             return Answer(Outcome.ANSWERED, result.count, pod, node, source=result.seen[0], detail=late)
         path = Path(self.topology.stands[row.client].client, Entry(EntryKind.NODE_PORT), row.protocol, row.family)
-        origin = self.topology.origin(path, result.seen[0], result.source[0] if result.source else None)
+        origin = origin_of(self.topology, path, result.seen[0], result.source[0] if result.source else None)
         source = f"{parse_address(result.seen[0])} = {origin.owner}"
         pairs = [pair for pair in result.port_pairs if pair[1] is not None]
         return Answer(

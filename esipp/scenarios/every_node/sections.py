@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from esipp.base.document import Block, Cell, Fold, Section, Table, Text
 from esipp.base.plural import counted
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted, headed, tallied
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.every_node.evidence import (
@@ -97,3 +98,6 @@ def _shares(seen: EveryNodeEvidence) -> Table:
         shares = by_pod(seen.rows(service, entrance, protocol, family))
         rows.append([f"{service} {entrance} {protocol} {family}", *(shares[pod] for pod in seen.endpoints)])
     return Table.of(["Service", *(f"{pod} on {node}" for pod, node in seen.endpoints.items())], rows)
+
+
+SECTIONS = Sections(section=section, summary=summary)

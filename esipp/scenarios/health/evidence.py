@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from esipp.checks.disruption import Proof
 from esipp.checks.health import Answer, Place, Situation
 from esipp.checks.model import Family
-from esipp.checks.observation import Observation
+from esipp.checks.timing import Bound
 from esipp.judging.controls import Counts, Vantage
 from esipp.judging.frame import Interruptions
-from esipp.judging.promise import Bound
+from esipp.judging.observation import Observation
 from esipp.judging.timeline import Stream
 
 Node = tuple[Place, Family]
@@ -39,7 +39,7 @@ class Round:
     """One round of the placement scenario: the change, the true pod counts, and how every node's answer followed.
 
     ``status`` is how the status followed, ``count`` how localEndpoints did, both from ``began`` on. ``trouble`` is why
-    the true counts are in doubt: our own pods did not stay as they were.
+    the true counts are in doubt: our own pods did not stay as they were, or the EndpointSlices did not change.
     """
 
     number: int

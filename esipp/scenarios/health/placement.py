@@ -13,8 +13,10 @@ from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks.health import Answer, Place, Situation
 from esipp.checks.model import OUTSIDE
-from esipp.cluster.client import ApiError
+from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.pods import identity, is_ready
+from esipp.judging.frame import UNWRITTEN
+from esipp.scenarios.changing_pods import unchanged, versions_of
 from esipp.scenarios.health.evidence import Followed, HealthEvidence, Node, Round
 from esipp.scenarios.health.judge import NEEDED, say_count
 from esipp.scenarios.health.objects import HEALTH_LABEL, SLOTS, placed, service_name, slot
@@ -127,6 +129,7 @@ class Placement:
             for number in range(1, rounds + 1):
                 self.asker.stop.check()
                 there, ready = board.draw(chance, number)
+                before = versions_of(*self._of_service)
                 done, changed = self._change(board, there, ready)
                 if stable.is_alive():
                     seen.changes += changed
@@ -135,12 +138,18 @@ class Placement:
                 status, count = self._follow(board.truth())
                 moved = sorted(name for name, state in self._states().items() if state != made.get(name))
                 trouble = f"{moved[0]} did not stay as it was after the change" if moved else ""
+                if any(each.seconds is None for each in status.values()) and unchanged(*self._of_service, before):
+                    trouble = UNWRITTEN
                 seen.rounds.append(Round(number, done, board.truth(), status, count, began, trouble))
                 late += any(each.seconds is None for each in status.values())
                 if late >= MOST_LATE:
                     break
         finally:
             stable.join()
+
+    @property
+    def _of_service(self) -> tuple[Cluster, str, str]:
+        return self.asker.testbed.cluster, self.asker.testbed.namespace, "health-placement"
 
     # ----------------------------------------------------------------------------------------------- the changes
     def _change(self, board: Board, there: set[Slot], ready: set[Slot]) -> tuple[str, int]:

@@ -10,8 +10,7 @@ from typing import Any
 from esipp.base.json import Json
 from esipp.base.waiting import Reading
 from esipp.checks.health import Answer
-from esipp.checks.model import Backends
-from esipp.checks.observation import Outcome
+from esipp.checks.model import Backends, Outcome
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.cluster.node_ports import ALLOCATED, health_port, node_ports, taken
 from esipp.scenarios.health.evidence import Fact

@@ -11,13 +11,13 @@ from esipp.base.json import Json
 from esipp.base.waiting import Convergence, Reading, converge
 from esipp.checks.check import Level
 from esipp.checks.health import About, Answer, HealthAnswerCheck, Place, Question, Situation
-from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Protocol
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import OUTSIDE, POD_BACKEND, Client, Family, Outcome, Protocol
 from esipp.judging.controls import Counts
+from esipp.judging.observation import Observation
 from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import HealthEvidence, Node
 from esipp.scenarios.health.objects import places_of, service_name
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed.clients import Clients
 from esipp.testbed.integrity import Harm

@@ -8,8 +8,8 @@ from esipp.base.document import MISSING, Block, Figure, Fold, Inline, Section, S
 from esipp.base.drawing import ACCENT, BAD, INK, MUTED, WIDTH, Drawing, scale_of
 from esipp.base.plural import counted
 from esipp.checks.health import LOCAL_PODS, Answer, Place, Question, Situation, parts_of
-from esipp.checks.model import OUTSIDE, Family
-from esipp.checks.observation import Outcome
+from esipp.checks.model import OUTSIDE, Family, Outcome
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted, headed, shorten, summed, tallied
 from esipp.judging.statistics import Distribution
 from esipp.ledger.reading import RecordedRun
@@ -312,3 +312,6 @@ def _followed(rounds: Sequence[Round], seed: int) -> str:
         return words
     figures = f"p50 {of.p50:.2f} s, p95 {of.p95:.2f} s, max {of.most:.2f} s; never: {of.never}"
     return f"{words}; time until the status was right: {figures}"
+
+
+SECTIONS = Sections(section=section, summary=summary)

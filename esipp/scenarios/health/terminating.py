@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from esipp.base.waiting import Reading
 from esipp.checks.health import Answer, Place
-from esipp.checks.model import OUTSIDE, Family, Protocol
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import OUTSIDE, Family, Outcome, Protocol
+from esipp.judging.frame import UNWRITTEN
+from esipp.judging.observation import Observation
 from esipp.judging.topology import parse_address
 from esipp.probing.prober import Job
+from esipp.scenarios.changing_pods import unchanged, versions_of
 from esipp.scenarios.health.evidence import Leaving
 from esipp.scenarios.health.objects import GRACE
 from esipp.scenarios.health.probes import Asker
@@ -41,8 +43,11 @@ class Terminating:
         if not before.held:
             return {family: Leaving((), {}, 0, f"the node never answered 200: {before.state}") for family in families}
         pod = f"/api/v1/namespaces/{testbed.namespace}/pods/leaving"
+        service = (testbed.cluster, testbed.namespace, "health-terminating")
+        slices = versions_of(*service)
         testbed.cluster.delete(pod, grace=GRACE)
-        stop.converge(lambda: all_say("503"), limits.pod_leaves)
+        left = stop.converge(lambda: all_say("503"), limits.pod_leaves)
+        unwritten = not left.held and unchanged(*service, slices)
         prober = self.asker.clients.probers[OUTSIDE.name]
         disbelieved = {family: self._disbelieved(host) for family, host in hosts.items()}
         answers = {f: self.asker.get(OUTSIDE, h, health, count=WINDOW, spacing=SPACING) for f, h in hosts.items()}
@@ -60,7 +65,7 @@ class Terminating:
                 dialled[f"served by {by}" if served else each.outcome.value] += 1
                 foreign += served and each.backend == "leaving" and not self._keeps_source(each)
             read = tuple(Answer.read(result) for result in stop.result(answers[family], limits.job_ends))
-            trouble = "" if self._still_there(pod) else _ENDED
+            trouble = UNWRITTEN if unwritten else "" if self._still_there(pod) else _ENDED
             windows[family] = Leaving(read, dict(dialled), foreign, trouble, disbelieved[family])
         return windows
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from esipp.checks.health import Place
 from esipp.checks.model import OUTSIDE, AddressClass, Entry, EntryKind, Path, Protocol, Role
 from esipp.judging.controls import Counts
-from esipp.judging.reading import read
+from esipp.judging.observation import read
 from esipp.judging.topology import Topology
 from esipp.probing.prober import Job
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.evidence import Ways
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 
 COUNT, SPACING = 20, 0.05
 """Requests to each listener: connections that are lost are held against what the client's own way loses."""

@@ -10,15 +10,25 @@ from dataclasses import dataclass
 from esipp.base.errors import HarnessError
 from esipp.base.waiting import Reading
 from esipp.checks.interoperability import InteroperabilityCheck
-from esipp.checks.model import POD_BACKEND, Client, Entry, EntryKind, Family, Path, Protocol, Service, ServiceType
-from esipp.checks.observation import Observation, Outcome
-from esipp.judging.reading import read
+from esipp.checks.model import (
+    POD_BACKEND,
+    Client,
+    Entry,
+    EntryKind,
+    Family,
+    Outcome,
+    Path,
+    Protocol,
+    Service,
+    ServiceType,
+)
+from esipp.judging.observation import Observation, read
 from esipp.judging.topology import Topology, by_family, parse_address
 from esipp.probing.prober import Job
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.evidence import Lookup, Names
 from esipp.scenarios.interoperability.objects import BALANCED, HEADLESS, NAMED, NAMED_PODS, PUBLISHED
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed import manifests
 
 COUNT, SPACING = 20, 0.05

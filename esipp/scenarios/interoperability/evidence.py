@@ -10,7 +10,7 @@ from esipp.checks.interoperability import Kind
 from esipp.checks.model import Family, Role
 from esipp.judging.controls import Counts
 from esipp.judging.frame import Interruptions
-from esipp.judging.reading import Reading
+from esipp.judging.observation import Reading
 from esipp.scenarios.health.evidence import Node
 
 Lookup = tuple[str, str, Family]

@@ -19,16 +19,15 @@ from esipp.checks.health import Answer, Place
 from esipp.checks.model import OUTSIDE, Entry, EntryKind, Path, Protocol, Service, ServiceType, TrafficPolicy
 from esipp.cluster.client import ApiError
 from esipp.cluster.node_ports import BY_NUMBER, health_port, taken
-from esipp.judging.reading import read
+from esipp.judging.observation import read
 from esipp.judging.topology import Topology
-from esipp.probing.prober import Job, read_result
-from esipp.probing.traffic import Pace, Target, Traffic, steady
+from esipp.probing.prober import Job, Pace, Target, Traffic, read_result, steady
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability.controls import ROLES, listen
 from esipp.scenarios.interoperability.evidence import Neighbours
 from esipp.scenarios.interoperability.objects import NEIGHBOUR_ROLES, A, B, neighbour_pod, service_b
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT
 from esipp.testbed import manifests
 
 SPACING = 0.05

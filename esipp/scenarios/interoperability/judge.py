@@ -7,12 +7,14 @@ from functools import partial
 
 from esipp.checks.check import Check, Level, Status
 from esipp.checks.health import TWICE, Answer, Place
-from esipp.checks.interoperability import NOT_REWRITTEN, InteroperabilityCheck, Kind
-from esipp.checks.model import NO_ANSWER, AddressClass, Role
-from esipp.checks.observation import Outcome
+from esipp.checks.interoperability import NOT_REWRITTEN, Interoperability, InteroperabilityCheck, Kind
+from esipp.checks.model import NO_ANSWER, AddressClass, Outcome, Role
+from esipp.checks.rights import DISCOVERY, GATES, rights
 from esipp.judging.answers import Unchanged, all_are, all_right, beyond_the_network, say_observed
 from esipp.judging.frame import Decision, ours_failed, undecided
-from esipp.judging.reading import Reading
+from esipp.judging.observation import Reading
+from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.judge import document, doubled, our_own, tally
 from esipp.scenarios.interoperability.evidence import WATCHER, InteroperabilityEvidence, Many, Names, Neighbours
@@ -392,3 +394,35 @@ def harness(check: Check, readings: Iterable[Reading]) -> Decision | None:
     """The decision if a prober or our own echo server failed."""
     fault = next((each.harness_fault for each in readings if each.harness_fault), "")
     return ours_failed(check, "nothing usable", fault) if fault else None
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+def _lacks(check: InteroperabilityCheck, seen: InteroperabilityEvidence, then: RunThen) -> str:
+    name = check.subject.scenario
+    tried = name in seen.trouble or name in seen.broken or getattr(seen, name, None)
+    return "" if tried or then.asked(check) else f"the scenario {name} did not run"
+
+
+CREATION = "creation of many Services"
+
+SCENARIO = Scenario(
+    name="interoperability",
+    suite="interoperability",
+    record="interoperability",
+    subjects=(Interoperability,),
+    evidence=InteroperabilityEvidence,
+    decide=decide,
+    lacks=_lacks,
+    phases=(
+        Typical(
+            "interoperability",
+            events=(
+                PlannedEvent("neighbours", 25),
+                PlannedEvent("names", 15),
+                PlannedEvent(CREATION, 15, loads=True, of=("many",)),
+            ),
+        ),
+        Typical("many Services", events=(PlannedEvent("many", 10, measures=True, loads=True),)),
+    ),
+    rights=(*GATES, *rights("get patch", "services"), *rights("list", "endpointslices", DISCOVERY)),
+)

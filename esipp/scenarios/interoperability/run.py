@@ -9,7 +9,7 @@ from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.health.probes import Asker
 from esipp.scenarios.interoperability import dns, isolation, scale
 from esipp.scenarios.interoperability.evidence import InteroperabilityEvidence
-from esipp.scenarios.interoperability.scenario import CREATION
+from esipp.scenarios.interoperability.judge import CREATION
 
 
 def observe(context: Context) -> InteroperabilityEvidence:

@@ -19,18 +19,17 @@ from esipp.base.labels import UNSERVED_CLASS
 from esipp.base.waiting import Reading
 from esipp.checks.health import Place
 from esipp.checks.interoperability import DIALLED, MANY_SERVICES, Kind
-from esipp.checks.model import OUTSIDE, Backends, Entry, EntryKind, Family, Path, Protocol, Role
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import OUTSIDE, Backends, Entry, EntryKind, Family, Outcome, Path, Protocol, Role
 from esipp.cluster.client import ApiError, UnreachableError
 from esipp.cluster.node_ports import all_ports, health_port
-from esipp.judging.reading import read
+from esipp.judging.observation import Observation, read
 from esipp.judging.topology import Topology
 from esipp.probing.prober import Job
 from esipp.scenarios.health.evidence import Node
 from esipp.scenarios.health.probes import Asker, read_all
 from esipp.scenarios.interoperability.controls import listen
 from esipp.scenarios.interoperability.evidence import Many
-from esipp.scenarios.paths.probes import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
+from esipp.scenarios.paths.run import ANSWER_TIMEOUT, JUDGED_TIMEOUT, SETTLING_TIMEOUT
 from esipp.scenarios.timeouts import TIMEOUTS, Timeouts
 from esipp.testbed import manifests
 from esipp.testbed.manifests import BACKEND_LABEL

@@ -8,7 +8,8 @@ from esipp.base.document import MISSING, Block, Fold, Section, Table, Text
 from esipp.base.plural import counted as number_of
 from esipp.checks.health import Answer
 from esipp.checks.model import Family
-from esipp.judging.reading import Reading
+from esipp.judging.observation import Reading
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted, headed, shorten, summed, tallied
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.health.evidence import Node
@@ -131,3 +132,6 @@ def _dns(seen: Names | None) -> list[Block]:
         rows.append([f"{claim} {family.value}", wanted, *said])
     head = ["claim", "expected", "resolved", "n", "client", "dialled by name"]
     return headed("DNS", [Fold(f"{number_of(len(rows), 'claim')} about DNS names", (Table.of(head, rows),))])
+
+
+SECTIONS = Sections(section=section)

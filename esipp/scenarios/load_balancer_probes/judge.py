@@ -14,11 +14,12 @@ from statistics import median
 from esipp.base.plural import counted
 from esipp.checks.check import Status
 from esipp.checks.profile import Target
+from esipp.checks.timing import PERIOD_OFF, unbound
 from esipp.judging.frame import Decision, undecided
-from esipp.judging.promise import PERIOD_OFF, unbound
+from esipp.judging.scenario import Scenario, Typical
 from esipp.judging.showing import tallied
 from esipp.scenarios.load_balancer_probes.evidence import Figures, Observed, Probe, ProbeEvidence
-from esipp.scenarios.load_balancer_probes.subject import ProfileFigureCheck, What
+from esipp.scenarios.load_balancer_probes.subject import ProfileFigure, ProfileFigureCheck, What
 
 LEAST_PROBES = 3
 """The fewest probes of one source at one node that show a period."""
@@ -199,3 +200,16 @@ def shown(what: What, observed: Observed) -> str:
         What.DESTINATION: Counter({each.value: count for each, count in observed.arrived.items()}),
     }[what]
     return tallied(shown) if shown else "no health checks"
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+SCENARIO = Scenario(
+    name="load_balancer_probes",
+    suite="health_checks",
+    order=1,
+    record="load_balancer_probes",
+    subjects=(ProfileFigure,),
+    evidence=ProbeEvidence,
+    decide=decide,
+    phases=(Typical("load balancer probes", base=9),),
+)

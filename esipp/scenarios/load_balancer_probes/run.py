@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from esipp.base.interrupt import Stop
-from esipp.checks.model import OUTSIDE, POD_BACKEND, Balancer, Family, Protocol, TrafficPolicy
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import OUTSIDE, POD_BACKEND, Balancer, Family, Outcome, Protocol, TrafficPolicy
 from esipp.checks.profile import PROXY_PORT, Destination, Grade, LoadBalancer, Target
 from esipp.judging.ingress import held
+from esipp.judging.observation import Observation
 from esipp.loadbalancers.profiles.loading import all_profiles
 from esipp.loadbalancers.reference import DEFAULT
 from esipp.packets.capture import ASKED, IN, NAMED, REQUEST, Capture, End, Scope, Tap

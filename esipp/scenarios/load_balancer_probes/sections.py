@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from esipp.base.document import Block, Section, Table
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.load_balancer_probes.evidence import Figures, ProbeEvidence
@@ -43,3 +44,6 @@ def _said(figures: Figures, what: What) -> str:
         What.DESTINATION: figures.destination.value,
     }
     return f"{values[what]} ({figures.profile})"
+
+
+SECTIONS = Sections(section=section)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from esipp.base.plural import counted
-from esipp.checks.check import Status
+from esipp.checks.check import Status, Verdict
 from esipp.checks.connections import Aspect, ConnectionsCheck
-from esipp.checks.model import NO_ANSWER, AddressClass, Path, backends_of
-from esipp.checks.observation import Irregular, Outcome, Verdict
+from esipp.checks.model import NO_ANSWER, AddressClass, Outcome, Path, backends_of
 from esipp.checks.path import OnPath
 from esipp.judging.controls import BY_CHANCE, HOPS, LEAST_FAULTS
 from esipp.judging.frame import Decision, undecided
-from esipp.judging.reading import Reading
+from esipp.judging.observation import Irregular, Reading, origin_of
 from esipp.judging.statistics import more_lost_p
 from esipp.judging.topology import family_of, parse_address
 from esipp.scenarios.paths.evidence import LATE, Evidence, FirstAnswers
@@ -106,7 +105,7 @@ def _decide_first(check: ConnectionsCheck, asked: Collection[OnPath], evidence: 
         amiss = [answer for answer in answers if not _is_right(each.path, each.accept, answer, evidence)]
         if amiss:
             number = sum(answer.count for answer in amiss)
-            owner = evidence.topology.origin(each.path, amiss[0].seen, amiss[0].source).owner
+            owner = origin_of(evidence.topology, each.path, amiss[0].seen, amiss[0].source).owner
             shown = f"{amiss[0].seen} = {owner}" + (f" at {amiss[0].backend}" if amiss[0].backend else "")
             wrong[each.path.key] = f"{number} of the first {seen[each.path.key]} showed {shown}"
     what = "showed another source at first than in the judged window"
@@ -166,7 +165,7 @@ def _rewritten_before(subject: OnPath, evidence: Evidence) -> bool:
 
 
 def _is_right(path: Path, accept: frozenset[AddressClass], answer: FirstAnswers, evidence: Evidence) -> bool:
-    origin = evidence.topology.origin(path, answer.seen, answer.source)
+    origin = origin_of(evidence.topology, path, answer.seen, answer.source)
     own = path.service is None or answer.backend in backends_of(path.service)
     return own and family_of(answer.seen) is path.family and bool(origin.classes & accept)
 

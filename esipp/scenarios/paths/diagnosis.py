@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from esipp.checks.check import Verdict
 from esipp.checks.model import (
     NO_ANSWER,
     AddressClass,
@@ -14,7 +15,6 @@ from esipp.checks.model import (
     TrafficPolicy,
     Vantage,
 )
-from esipp.checks.observation import Verdict
 from esipp.checks.path import PathCheck
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from itertools import chain
 
 from esipp.checks.check import Feature
-from esipp.checks.model import EntryKind, Family, Path, Protocol, Vantage, backends_of
-from esipp.checks.observation import Observation, Outcome, Tracked, Witness
-from esipp.judging.reading import NOTHING_TRACKED, Reading, contradicted, read, untrue
+from esipp.checks.model import EntryKind, Family, Outcome, Path, Protocol, Vantage, backends_of
+from esipp.judging.frame import Known
+from esipp.judging.observation import (
+    NOTHING_TRACKED,
+    Observation,
+    Reading,
+    Tracked,
+    Witness,
+    contradicted,
+    read,
+    untrue,
+)
+from esipp.judging.scenario import RunThen
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
 
 LINGERS = {Protocol.TCP: 10.0, Protocol.UDP: 60.0, Protocol.SCTP: 60.0}
@@ -226,17 +237,13 @@ class Stall:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """All evidence for judging path checks.
+class Window:
+    """The evidence that a ledger has as one record. Observations, witnesses, features and facts have their own.
 
     Args:
-        observations: the judged window, by path key; a check uses its own path and those of its controls.
         topology: the owners of addresses.
-        features: the features of the cluster and its environment, by name.
         samples: the number of probes that every path must have.
-        facts: facts about the cluster, for known differences (``pod-to-node.ipv4`` and the like).
         obstacles: why a path could not be dialled, by path key.
-        witnesses: the evidence of packets for the sampled connections, by path key.
         blind: why there are no packets; empty if there are.
         steers: when the reference load balancer changed the routes of our Services.
         clocks: seconds that each client's clock is ahead of ours; times of other clients are no evidence.
@@ -248,14 +255,10 @@ class Evidence:
         tracked: what the nodes' connection tracking says of a path's connections, by path key.
     """
 
-    observations: Mapping[str, Sequence[Observation]]
     topology: Topology
-    features: Mapping[str, Feature]
     samples: int
-    facts: Mapping[str, str] = field(default_factory=dict)
     obstacles: Mapping[str, str] = field(default_factory=dict)
-    witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
-    blind: str = "no packets were captured"
+    blind: str = ""
     steers: Sequence[Steer] = ()
     clocks: Mapping[str, float] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
@@ -264,6 +267,24 @@ class Evidence:
     waits: Mapping[str, Sequence[Wait]] = field(default_factory=dict)
     stalls: Sequence[Stall] = ()
     tracked: Mapping[str, Tracked] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence(Window):
+    """All evidence for judging path checks.
+
+    Args:
+        observations: the judged window, by path key; a check uses its own path and those of its controls.
+        features: the features of the cluster and its environment, by name.
+        facts: facts about the cluster, for known differences (``pod-to-node.ipv4`` and the like).
+        witnesses: the evidence of packets for the sampled connections, by path key.
+    """
+
+    observations: Mapping[str, Sequence[Observation]]
+    features: Mapping[str, Feature]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    witnesses: Mapping[str, Sequence[Witness]] = field(default_factory=dict)
+    blind: str = "no packets were captured"
     _read: dict[str, list[Reading]] = field(default_factory=dict, compare=False)
     _ports: list[Ports] = field(default_factory=list, compare=False)
     _sound: dict[str, Sound] = field(default_factory=dict, compare=False, init=False, repr=False)
@@ -302,8 +323,8 @@ class Evidence:
     def clients(self) -> frozenset[IPAddress]:
         """The addresses of all client sockets."""
         if not self._clients:
-            made = (each for observations in self.observations.values() for each in observations)
-            self._clients.append(frozenset(parse_address(each.source[0]) for each in made if each.source))
+            made = chain.from_iterable(self.observations.values())
+            self._clients.append(frozenset(map(parse_address, {each.source[0] for each in made if each.source})))
         return self._clients[0]
 
     def sources_at(self, path: Path) -> Mapping[str, int]:
@@ -446,3 +467,22 @@ def stem(path: Path) -> str:
     """The common start of the keys of all paths to one Service in one family, whatever the client and entry."""
     assert path.service is not None
     return f"{path.service.slug}.{path.protocol.value.lower()}.{path.family.value.lower()}."
+
+
+# ---------------------------------------------------------------------------------------------------- in the ledger
+def window_of(evidence: Evidence) -> Window:
+    """What is recorded of the evidence."""
+    kept = {each.name: getattr(evidence, each.name) for each in fields(Window)}
+    return Window(**kept | {"steers": tuple(evidence.steers), "stalls": tuple(evidence.stalls)})
+
+
+def evidence_of(window: Window | None, then: RunThen) -> Evidence:
+    """The evidence again, from what was recorded of it and the run's other records."""
+    if window is None:
+        return Evidence(observations={}, topology=Topology(), features={}, samples=then.samples)
+    return Evidence(observations=then.observations, witnesses=then.witnesses, features={}, **vars(window))
+
+
+def with_known(evidence: Evidence, known: Known) -> Evidence:
+    """The evidence, with what is known of the cluster."""
+    return replace(evidence, features=known.features, facts=known.facts)

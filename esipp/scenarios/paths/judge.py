@@ -12,19 +12,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from esipp.checks.check import Level, Status, unproven_at_vips
+from esipp.checks.connections import ConnectionsCheck, OnConnections
 from esipp.checks.ingress import facts_at
 from esipp.checks.known_differences import Connections, Proof
-from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Path, TrafficPolicy, Vantage
-from esipp.checks.observation import Observation, Outcome
+from esipp.checks.model import NO_ANSWER, AddressClass, Claim, EntryKind, Outcome, Path, TrafficPolicy, Vantage
 from esipp.checks.path import Control, OnPath, PathCheck, Spread
 from esipp.judging.answers import say_bound, say_observed
 from esipp.judging.controls import MOSTLY_CONTROL
 from esipp.judging.frame import Decision, few
 from esipp.judging.ingress import held, in_doubt, is_proxy_by_user, why_not_its_own
-from esipp.judging.reading import NOTHING_TRACKED, Reading, reported_address, say_delivered, say_witnesses
+from esipp.judging.observation import (
+    NOTHING_TRACKED,
+    Observation,
+    Reading,
+    reported_address,
+    say_delivered,
+    say_witnesses,
+)
+from esipp.judging.scenario import RunThen, Scenario, Typical, by_subject
 from esipp.judging.statistics import at_least_p
 from esipp.judging.topology import IPAddress, Topology, family_of, parse_address
-from esipp.scenarios.paths.evidence import Evidence
+from esipp.scenarios.paths.connections import decide_connections, diagnose_connections
+from esipp.scenarios.paths.diagnosis import diagnose as diagnose_path
+from esipp.scenarios.paths.evidence import Evidence, Window, evidence_of, window_of, with_known
 
 UNKNOWN_SOURCES = frozenset({AddressClass.LOAD_BALANCER, AddressClass.OTHER})
 """Classes of a proxy's own address: a VIP, or an unknown address."""
@@ -304,13 +314,14 @@ def _of_nobody(subject: OnPath, evidence: Evidence, readings: Sequence[Reading])
     If source ranges admit only the client's own address, NAT also causes silence. The address of a node, a pod or
     another client does not come from NAT.
     """
-    others = held(evidence.topology) | evidence.clients
     made = evidence.observations[subject.path.key]
     wrong = [(each, seen) for each, seen in zip(readings, made, strict=True) if not _fits(each, subject.accept)]
     named = subject.path.service is not None and bool(subject.path.service.ranges)
     nobodys = frozenset({AddressClass.OTHER}) | (NO_ANSWER if named else frozenset())
-    foreign = (seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
-    return all(each.classes <= nobodys and not each.product_fault for each, _ in wrong) and all(foreign)
+    if any(not each.classes <= nobodys or each.product_fault for each, _ in wrong):
+        return False
+    others = held(evidence.topology) | evidence.clients
+    return all(seen.seen is None or parse_address(seen.seen[0]) not in others for _, seen in wrong)
 
 
 def _reports_nobody(subject: OnPath, evidence: Evidence) -> bool:
@@ -495,3 +506,38 @@ def say_ports(observations: Sequence[Observation]) -> str:
     if not pairs:
         return ""
     return f"kept {kept} of {len(pairs)}" if kept else f"rewritten {len(pairs)} of {len(pairs)}"
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+def _lacks_connections(check: ConnectionsCheck, _: Evidence, then: RunThen) -> str:
+    return "" if then.asked(check) else "the run did not record this of its connections"
+
+
+def _lacks_path(check: PathCheck, evidence: Evidence, then: RunThen) -> str:
+    if then.asked(check):
+        recorded = then.checks[check.id]
+        controls = {each["path"] for each in recorded.data["controls"]}
+        if recorded.path == check.subject.path.key and controls == {each.path.key for each in check.subject.controls}:
+            return ""
+    known = evidence.observations.keys() | evidence.obstacles.keys()
+    return next((f"{path.key} was not dialled" for path in check.subject.paths if path.key not in known), "")
+
+
+SCENARIO = Scenario(
+    name="paths",
+    suite="source_ip",
+    record="paths",
+    subjects=(OnPath, OnConnections),
+    evidence=Window,
+    with_known=with_known,
+    decide=by_subject({OnPath: decide, OnConnections: decide_connections}),
+    diagnose=by_subject({OnPath: diagnose_path, OnConnections: diagnose_connections}),
+    lacks=by_subject({OnPath: _lacks_path, OnConnections: _lacks_connections}),
+    pack=window_of,
+    unpack=evidence_of,
+    phases=(
+        Typical("settle", base=1, check=0.004),
+        Typical("observe", (OnPath,), base=5, connection=0.00038),
+        Typical("packets", (OnPath,), check=0.0002),
+    ),
+)

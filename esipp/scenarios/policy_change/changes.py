@@ -8,7 +8,7 @@ from typing import Any
 from esipp.base.json import Json
 from esipp.checks.model import TrafficPolicy
 from esipp.judging.timeline import Reader, Sample, read_health, read_request
-from esipp.probing.traffic import Pace
+from esipp.probing.prober import Pace
 from esipp.scenarios.policy_change.evidence import ACCEPTED, REOPENED, PolicyAction
 from esipp.testbed.testbed import Testbed
 

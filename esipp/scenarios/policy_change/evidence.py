@@ -6,13 +6,13 @@ from enum import StrEnum
 from functools import cached_property
 
 from esipp.base.clock import Clock
-from esipp.checks.model import Family, Path, Role, TrafficPolicy
-from esipp.checks.observation import Outcome, Witness
+from esipp.checks.model import Family, Outcome, Path, Role, TrafficPolicy
 from esipp.checks.policy_change import At, ChangingService
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.controls import Vantage
 from esipp.judging.frame import Interruptions
 from esipp.judging.ingress import held
+from esipp.judging.observation import Witness
 from esipp.judging.timeline import Fits, Sample, SteadyRun, Stream, cut, first_run, last_run
 from esipp.judging.topology import IPAddress, Topology, parse_address
 from esipp.scenarios.paths.evidence import Evidence

@@ -12,15 +12,14 @@ from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.checks.check import Feature
 from esipp.checks.model import OUTSIDE, Family, Path, Role, TrafficPolicy
-from esipp.checks.observation import Observation
 from esipp.checks.path import PathCheck
 from esipp.checks.policy_change import IsolationHealthCheck
+from esipp.judging.observation import Observation
 from esipp.judging.topology import Node, Topology
 from esipp.preflight.facts import listener_facts
-from esipp.probing.prober import Job, job_on
-from esipp.probing.traffic import Target, Traffic
+from esipp.probing.prober import Job, Target, Traffic, job_on
 from esipp.scenarios.paths.evidence import Evidence
-from esipp.scenarios.paths.probes import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan, stalls_of
+from esipp.scenarios.paths.run import JUDGED_TIMEOUT, Plan, Settling, must_answer, plan, stalls_of
 from esipp.scenarios.policy_change.changes import (
     BARE_PACE,
     HEALTH_PACE,
@@ -115,7 +114,14 @@ class Beside:
         ahead = {name: clock.offset for name, clock in clocks.items()}
         stalls = stalls_of(probers, ahead, began)
         evidence = Evidence(
-            seen, self.topology, self.features, COUNT, self.facts, obstacles, clocks=ahead, stalls=stalls
+            observations=seen,
+            topology=self.topology,
+            features=self.features,
+            samples=COUNT,
+            facts=self.facts,
+            obstacles=obstacles,
+            clocks=ahead,
+            stalls=stalls,
         )
         health = {place: self._statuses(lines) for place, lines in answers.items()}
         return Window(evidence, list(observations), clocks, neighbours, health)

@@ -7,10 +7,11 @@ from itertools import dropwhile
 
 from esipp.checks.check import Status, is_about
 from esipp.checks.model import Family, Role, TrafficPolicy
-from esipp.checks.observation import Witness
 from esipp.checks.policy_change import (
+    BESIDE,
     PLACES,
     At,
+    ChangingService,
     Isolated,
     IsolatedConnections,
     IsolatedConnectionsCheck,
@@ -20,15 +21,19 @@ from esipp.checks.policy_change import (
     PolicyChange,
     PolicyChangeCheck,
     PolicyClaim,
+    WhilePoliciesChange,
     WhilePoliciesChangeCheck,
     judges,
 )
+from esipp.checks.rights import rights
 from esipp.checks.timing import PROMPT, Blur, Held, hold, say_unknown
 from esipp.judging.answers import Unchanged, say_bound, say_observed
 from esipp.judging.controls import Counts, excused
 from esipp.judging.frame import Decision, ours_failed, undecided
 from esipp.judging.ingress import strangers
-from esipp.judging.reading import contradicted, say_delivered, say_witnesses
+from esipp.judging.observation import Witness, contradicted, say_delivered, say_witnesses
+from esipp.judging.scenario import RunThen, Scenario, Typical
+from esipp.judging.schedule import PlannedEvent
 from esipp.judging.statistics import Distribution
 from esipp.judging.timeline import Fits, Sample, SteadyRun, Stream, prober_failed
 from esipp.scenarios.paths.connections import decide_connections
@@ -601,3 +606,66 @@ def decide_health(check: IsolationHealthCheck, seen: PolicyChangeEvidence) -> De
     if found["error"]:
         return ours_failed(check, say_observed(found), "the prober failed")
     return Unchanged(found, check.expected, window.doubt()).decide(check)
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+def _lacks(check: WhilePoliciesChangeCheck, seen: PolicyChangeEvidence, then: RunThen) -> str:
+    if then.asked(check):
+        return ""
+    if is_about(check, PolicyChange):
+        return _lacks_change(check, seen)
+    if BESIDE in seen.trouble or BESIDE in seen.broken:
+        return ""
+    window = seen.window
+    if window is None:
+        return "no Services were dialled while others changed their policy"
+    if is_about(check, Isolated):
+        known = window.evidence.observations.keys() | window.evidence.obstacles.keys()
+        return next((f"{path.key} was not dialled" for path in check.subject.paths if path.key not in known), "")
+    if is_about(check, IsolatedConnections):
+        return ""
+    assert is_about(check, IsolatedHealth)
+    asked = (check.subject.place, check.subject.family) in window.health
+    return "" if asked else f"the health check of the {check.subject.place} was not probed over {check.subject.family}"
+
+
+def _lacks_change(check: PolicyChangeCheck, seen: PolicyChangeEvidence) -> str:
+    service = check.subject.service.value
+    if service in seen.trouble or service in seen.broken:
+        return ""
+    course = seen.courses.get(check.subject.service)
+    if course is None:
+        return f"the policy of {service} was not changed"
+    if check.subject.claim is PolicyClaim.KEPT:
+        dialled = any((each.at, each.family) == (check.subject.at, check.subject.family) for each in course.kept)
+    elif check.subject.at is None:
+        dialled = any(family is check.subject.family for _, _, family in course.health)
+    else:
+        dialled = (check.subject.at, check.subject.family) in course.data or (
+            check.subject.at,
+            check.subject.family,
+        ) in course.obstacles
+    return "" if dialled else f"{service} was not dialled there over {check.subject.family}"
+
+
+SCENARIO = Scenario(
+    name="policy_change",
+    suite="compatibility",
+    order=1,
+    record="flips",
+    subjects=(WhilePoliciesChange,),
+    evidence=PolicyChangeEvidence,
+    decide=decide,
+    lacks=_lacks,
+    phases=(
+        Typical("settle side by side", (Isolated, IsolatedConnections, IsolatedHealth), base=1),
+        Typical("side by side", (Isolated, IsolatedConnections, IsolatedHealth), base=14),
+        Typical(
+            "policy changes",
+            (PolicyChange,),
+            base=3,
+            events=tuple(PlannedEvent(each.value, 21, measures=True) for each in ChangingService),
+        ),
+    ),
+    rights=rights("get patch", "services"),
+)

@@ -11,7 +11,6 @@ from esipp.base.interrupt import Stop
 from esipp.base.waiting import Reading
 from esipp.checks.check import is_about
 from esipp.checks.model import OUTSIDE, POD_BACKEND, Family, Role, TrafficPolicy
-from esipp.checks.observation import Observation
 from esipp.checks.policy_change import (
     BESIDE,
     PLACES,
@@ -24,13 +23,14 @@ from esipp.checks.policy_change import (
     WhilePoliciesChange,
 )
 from esipp.checks.timing import PROMPT
+from esipp.judging.observation import Observation
 from esipp.judging.timeline import Sample, Stream
 from esipp.packets.capture import FEWEST_CORES
+from esipp.packets.trace import Watch
 from esipp.preflight.preflight import Findings
-from esipp.probing.traffic import Target, Traffic
+from esipp.probing.prober import Target, Traffic
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.events import Following, Steps, control_targets, last_answers
-from esipp.scenarios.packet_watch import Watch, follow, watched
 from esipp.scenarios.policy_change.changes import (
     CONTROL_PACE,
     HEALTH_PACE,
@@ -299,7 +299,7 @@ def observe(context: Context) -> PolicyChangeEvidence:
                 with _captured(context) as watch:
                     seen.window = window = beside.perform(todo, settling.answering)
                 made = {key: each[::FOLLOWED] for key, each in window.evidence.observations.items()}
-                witnesses, blind = follow(run, watch, made)
+                witnesses, blind = context.follow(watch, made)
                 window.evidence = replace(window.evidence, witnesses=witnesses, blind=_too_few(findings) or blind)
                 for name, value in findings.facts.items():
                     if known.get(name) != value:
@@ -323,7 +323,7 @@ def _captured(context: Context) -> AbstractContextManager[Watch | None]:
     """Capture packets, where the machine bears it beside traffic that is measured."""
     if _too_few(context.findings):
         return nullcontext()
-    return watched(context.run, context.findings, context.testbed, context.clients)
+    return context.watched()
 
 
 def _change_services(
@@ -347,7 +347,7 @@ def _change_services(
         finally:
             traffic.stop(seen.controls.values())
     spare(testbed, seen, (service.value for service in services))
-    witnesses, blind = follow(run, watch, to_follow(seen, traffic))
+    witnesses, blind = context.follow(watch, to_follow(seen, traffic))
     seen.witnesses, seen.blind = witnesses, _too_few(context.findings) or blind
 
 

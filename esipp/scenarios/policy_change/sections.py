@@ -10,6 +10,7 @@ from esipp.base.drawing import ACCENT, BAD, INK, MUTED, PAPER, WIDTH, Drawing, S
 from esipp.base.plural import counted
 from esipp.checks.model import Family, TrafficPolicy
 from esipp.checks.policy_change import At, ChangingService, PolicyClaim
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempt, headed, shorten, tallied
 from esipp.judging.timeline import Sample, Stream, Stretch
 from esipp.ledger.reading import RecordedRun
@@ -289,3 +290,6 @@ def _isolation(window: Window) -> list[Block]:
         else Text("The observations of each path did not change.")
     )
     return headed("Isolation: unchanged Services while others change their policy", [Text(words), more])
+
+
+SECTIONS = Sections(section=section, summary=summary)

@@ -21,6 +21,8 @@ class Stage:
     ``closed``, ``sticky``, ``brief``, ``stuck``, ``sick``, ``within`` and ``away`` are as in ``Change``. ``refused`` is
     what the API server said if it did not create the Service although its ports and ClusterIPs were free. ``agent`` is
     the pod behind the control listener of another node, ``other`` are the pods of the event's other Service.
+    ``unwritten`` is until when the Service's EndpointSlices were seen unchanged, so that no node could follow; None if
+    they changed at once, if no change was necessary, or if all streams followed.
     """
 
     words: str
@@ -38,6 +40,7 @@ class Stage:
     agent: str = ""
     other: tuple[str, ...] = ()
     away: frozenset[str] = frozenset()
+    unwritten: float | None = None
 
     def is_silent(self, at: At) -> bool:
         """Whether nothing at all is required of an entry."""

@@ -4,12 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from esipp.checks.catalog import events_of
 from esipp.checks.check import Status
 from esipp.checks.disruption import Disruption
+from esipp.checks.model import Outcome
+from esipp.checks.rights import DISCOVERY, rights
+from esipp.checks.stream import Reuse
 from esipp.checks.timing import FIELD_LIMIT
 from esipp.judging.answers import say_observed
 from esipp.judging.controls import Vantage
-from esipp.judging.frame import Decision, ours_failed, undecided
+from esipp.judging.frame import Decision, few, ours_failed, undecided
+from esipp.judging.scenario import Scenario, Typical
+from esipp.judging.schedule import planned
 from esipp.judging.timeline import OURS, Fits, Sample, Stream, prober_failed, probing_paused
 from esipp.scenarios.service_change.evidence import (
     Asked,
@@ -88,11 +94,30 @@ class _Case:
         found = self.event.of_stages(asked)[self.number_of(each)]
         return _Compared(found, steady(found, wanted(each.stage, asked[1])) is not None)
 
+    def untold(self, each: InStage) -> str:
+        """Why nodes had not heard of a stage in time; empty if they had, or if they do something else than before.
+
+        EndpointSlices that changed too late explain only answers from the pods of one earlier stage, or silence if that
+        had none.
+        """
+        unwritten = each.stage.unwritten
+        if unwritten is None or each.until - unwritten >= each.stage.within:
+            return ""
+        earlier = [one.stage for one in self.stages[: self.number_of(each)]]
+        told = max(at for at, stage in enumerate(earlier) if stage.unwritten is None)
+        answered = {sample.pod for sample in each.samples if sample.answered}
+        as_before = any(answered <= {*one.pods} and bool(answered) == bool(one.pods) for one in earlier[told:])
+        late = f"{UNCHANGED} {each.until - unwritten:.1f} s before that stage ended, so no node could follow in time"
+        return f"the Service {each.stage.words}, but {late}" if as_before else ""
+
     def ours(self, each: InStage) -> str:
         """Why what this stage lacks may be the fault of this machine; empty if it is not."""
         paused = probing_paused(each.samples, self.stream.name, self.stream.spacing)
         return self.vantage.ours(each.until - 2.0, each.until) or paused
 
+
+UNCHANGED = "its EndpointSlices were still unchanged"
+"""The beginning of the reason why nodes had too little time to follow a stage."""
 
 ENOUGH = 12
 """Requests for each of several pods after which one that has not answered is left out: of five, by chance in one of
@@ -172,11 +197,14 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
         if run is not None and lag <= each.stage.within:
             lags.append(lag)
             continue
-        if ours := case.ours(each):
-            return undecided(check, ours, _words(made))
-        if run is None and lag < each.stage.within:
-            why = f"the Service {each.stage.words} for only {lag:.1f} s, as this stream had not shown an earlier stage"
+        if why := case.ours(each) or case.untold(each):
             return undecided(check, why, _words(made))
+        if run is None and lag < each.stage.within:
+            left = f"{max(0.0, lag):.1f} s"
+            why = f"the Service {each.stage.words} for only {left}, as this stream had not shown an earlier stage"
+            return undecided(check, why, _words(made))
+        if other := _other_connection(case, each):
+            return undecided(check, other, _words(made))
         when = f"only {lag:.1f} s later" if run else f"never in {lag:.1f} s"
         last = say_observed(_answers(each.samples[-WINDOW:]))
         reason = f"the Service {each.stage.words}: {words} {when}; the last answers: {last}"
@@ -186,6 +214,29 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
     most = f"{len(lags)} changes followed, after {max(lags, default=0.0):.1f} s at most"
     sees = f"{len(case.stream.samples)} requests of one client; nodes that are not dialled may follow later"
     return Decision(Status.PASS, check.expected, _words(made), most, sees=sees)
+
+
+def _other_connection(case: _Case, each: InStage) -> str:
+    """Why the last answers of a stream that is one connection say nothing about nodes; empty if they do.
+
+    If the connection breaks, the next one may lead to any pod of that time, and it stays there when the Service no
+    longer has the pod: no data plane breaks it. Other checks say that requests were lost meanwhile.
+    """
+    if case.subject.stream.reuse is not Reuse.LASTING:
+        return ""
+    staged = [(stage, sample) for stage in case.stages for sample in stage.samples if sample.started <= each.until]
+    broke = max((at for at, (_, sample) in enumerate(staged) if not sample.answered), default=len(staged))
+    since = staged[broke + 1 :]
+    if not since:
+        return ""
+    stage, first = since[0]
+    at, pods = case.number_of(stage), {*stage.stage.pods}
+    if at and first.started <= stage.stage.accepted + stage.stage.within:
+        pods |= {*case.stages[at - 1].stage.pods}  # nodes may not have followed yet
+    if first.pod not in pods or {sample.pod for _, sample in since} != {first.pod}:
+        return ""
+    lost = staged[broke][1].outcome
+    return f"its connection had broken before ({lost}); the next one led to {first.pod}, which the Service had then"
 
 
 def _only_late(case: _Case, each: InStage, fits: Fits) -> bool:
@@ -251,10 +302,12 @@ def _refused(case: _Case) -> Decision:
     for each in made:
         if rejects(each):
             continue
+        if why := case.untold(each):
+            return undecided(case.check, why, observed)
         if any(sample.answered for sample in each.samples[-3:]):
             return Decision(Status.FAIL, case.check.expected, observed, "requests are still answered")
-        if ours := case.vantage.ours(each.stage.accepted, each.until):
-            return undecided(case.check, ours, observed)
+        if why := case.vantage.ours(each.stage.accepted, each.until) or case.untold(each):
+            return undecided(case.check, why, observed)
         stray = any(map(refused, each.samples))
         reason = "no request was refused" + (" but one, while the change took effect" if stray else "")
         return Decision(Status.FAIL, case.check.expected, observed, f"{reason}: they got no answer")
@@ -269,8 +322,8 @@ def _spread(case: _Case) -> Decision:
         missing = sorted({*each.stage.pods} - reached(each))
         if not missing:
             continue
-        if ours := case.vantage.ours(each.stage.accepted, each.until):
-            return undecided(case.check, ours, _words(made))
+        if why := case.vantage.ours(each.stage.accepted, each.until) or case.untold(each):
+            return undecided(case.check, why, _words(made))
         if len(each.samples) < ENOUGH * len(each.stage.pods):
             return undecided(case.check, f"only {len(each.samples)} requests were sent in this stage", _words(made))
         reason = f"the Service {each.stage.words}: {', '.join(missing)} did not answer in {len(each.samples)} requests"
@@ -346,7 +399,10 @@ def _no_loss(case: _Case) -> Decision:
     reason = f"{len(lost)} requests were lost, the first ({sample.outcome}) {when}"
     if cut := case.vantage.cut(sample.started, sample.started):
         reason += f"; {cut}"
-    return Decision(Status.FAIL, check.expected, _words(made), reason, _own_node_gone(case, [at for _, at in lost]))
+    unanswered = all(at.outcome == Outcome.TIMEOUT for _, at in lost)
+    late = unanswered and few(len(lost), sum(len(each.samples) for each in made))
+    shown = _own_node_gone(case, [at for _, at in lost])
+    return Decision(Status.FAIL, check.expected, _words(made), reason, shown, late=late)
 
 
 def _own_node_gone(case: _Case, lost: Sequence[Sample]) -> str:
@@ -447,3 +503,20 @@ _CLAIMS: Mapping[Claim, Callable[[_Case], Decision]] = {
     Claim.LIVES: _lives,
     Claim.FORGOTTEN: _forgotten,
 }
+
+
+# -------------------------------------------------------------------------------------------------------- registration
+SCENARIO = Scenario(
+    name="service_change",
+    suite="changes",
+    record="changes",
+    subjects=(ServiceChange,),
+    evidence=ServiceChangeEvidence,
+    decide=decide,
+    phases=(Typical("changes", base=2, events=tuple(map(planned, events_of("changes").values()))),),
+    rights=(
+        *rights("create delete get list patch", "services"),
+        *rights("create delete get", "pods"),
+        *rights("list", "endpointslices", DISCOVERY),
+    ),
+)

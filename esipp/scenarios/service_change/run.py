@@ -6,6 +6,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, groupby
@@ -19,18 +20,17 @@ from esipp.checks.check import Feature
 from esipp.checks.disruption import Disruption, Proof
 from esipp.checks.model import OUTSIDE, Family, Protocol, Role
 from esipp.checks.profile import PROXY_PORT
-from esipp.checks.rights import DISCOVERY
 from esipp.checks.stream import Reuse, StreamKind
 from esipp.checks.timing import FIELD_LIMIT, PROMPT
-from esipp.cluster.client import ApiError
+from esipp.cluster.client import ApiError, Cluster
 from esipp.cluster.node_ports import ALLOCATED, taken
 from esipp.cluster.pods import is_ready, say_pod
 from esipp.disruption.addresses import another
 from esipp.disruption.together import Together
 from esipp.judging.timeline import Stream
 from esipp.judging.topology import IPAddress, by_family, parse_address
-from esipp.probing.traffic import FIRST_PORT, Pace, Target, Traffic
-from esipp.scenarios.changing_pods import SERVICE_LABEL
+from esipp.probing.prober import FIRST_PORT, Pace, Target, Traffic
+from esipp.scenarios.changing_pods import SERVICE_LABEL, Versions, slices_path, unchanged, versions_of
 from esipp.scenarios.context import Context, kept, perform, spare
 from esipp.scenarios.events import Following, control_targets, last_answers
 from esipp.scenarios.service_change.evidence import (
@@ -102,6 +102,12 @@ SILENT = HOLDS + 3.0
 next stage. With half of that, two silent probes were left of a stage (kind-cilium under load, 2026-11-28)."""
 
 
+LOOKED_AT_EVERY = 2.0
+"""Seconds between two looks at the EndpointSlices, until they change, while streams do not show a stage."""
+
+ASKED_EVERY = 1.0
+"""Seconds between two questions to the pods for their counts of one-way streams, while a stage waits for these."""
+
 BEATS = 16
 """How many different periods the streams of a kind have, if they vary."""
 
@@ -152,8 +158,18 @@ class Driver:
     """Whether NetworkPolicies have an effect here; None if that was not observed."""
     _name: str = ""
     _held: str = ""
+    _written: Versions = frozenset()
+    """The versions of the EndpointSlices before the last change; empty if they were not read."""
+    _awaited: bool = False
+    """Whether a controller has to change them, and was not seen to have done so."""
+    _unwritten: float | None = None
+    """Until when they were seen unchanged in this stage; None if they were not."""
     _shown: dict[Asked, StreamKind] = field(default_factory=dict)
-    """The streams whose answers are known while they are sent."""
+    """The streams that stages wait for: those that go on."""
+    _counted: float = 0.0
+    """Until when the counts of one-way streams are known: when pods were last asked for them, and all said."""
+    _asked: float = 0.0
+    """When pods were last asked for them, whether or not they said."""
 
     def __post_init__(self) -> None:
         self._following = Following(self.stop, later=AGAIN)
@@ -178,6 +194,7 @@ class Driver:
             self._wait(first)
             self._start(followed=True)
             self._wait(first)  # for those that have just begun
+            self._written = self._slices_now(first)
             cause = time.monotonic()
             for (what, node), alike in groupby(others, key=lambda change: (change.disruption, change.node)):
                 changes = list(alike)
@@ -215,11 +232,37 @@ class Driver:
             refused = str(broken)
         self.seen.stages.append(self._seen(change, cause, time.monotonic(), refused))
         self._start()
-        if not refused:
-            self._wait(change)
+        self._awaited, self._unwritten = self._must_be_written(change), None
+        missing = self._wait(change) if not refused else []
+        self._awaited = self._awaited and bool(missing)
+        if missing:
+            self._look_at_slices()
+            self.seen.stages[-1] = replace(self.seen.stages[-1], unwritten=self._unwritten)
+        self._written = self._slices_now(change)
         if change.do is Do.POLICY_FOR_OTHERS:
             self._wait_for_silence()
             self.enforced = self._observe_policy()
+
+    def _must_be_written(self, change: Change) -> bool:
+        """Whether a controller has EndpointSlices to write since this change, or still since the one before."""
+        before = self.event.changes[len(self.seen.stages) - 2]
+        alters = change.names != before.names or change.do in (Do.OTHER_TARGET, Do.FIRST_TARGET)
+        able = not change.disruption and not self.event.own_slices
+        return (alters or self._awaited) and able and change.is_there and before.is_there
+
+    def _look_at_slices(self) -> None:
+        """See whether a controller has written the EndpointSlices that nodes wait for."""
+        now = time.monotonic()
+        self._awaited = self._awaited and unchanged(*self._of_service, self._written)
+        self._unwritten = now if self._awaited else self._unwritten
+
+    def _slices_now(self, change: Change) -> Versions:
+        """The versions of the Service's EndpointSlices; none while something is disrupted."""
+        return frozenset() if change.disruption else versions_of(*self._of_service)
+
+    @property
+    def _of_service(self) -> tuple[Cluster, str, str]:
+        return self.testbed.cluster, self.testbed.namespace, self._name
 
     def _seen(self, change: Change, cause: float, accepted: float, refused: str = "") -> Stage:
         """The stage, as evidence."""
@@ -439,7 +482,7 @@ class Driver:
             self.testbed.cluster.patch(self._slices_path(made["metadata"]["name"]), endpoints, "merge-patch")
 
     def _slices_path(self, name: str = "") -> str:
-        path = f"/apis/{DISCOVERY}/v1/namespaces/{self.testbed.namespace}/endpointslices"
+        path = slices_path(self.testbed.namespace)
         return f"{path}/{name}" if name else path
 
     # ------------------------------------------------------------------------------------------ the NetworkPolicies
@@ -503,14 +546,25 @@ class Driver:
 
     # --------------------------------------------------------------------------------------------------- the streams
     def _ask_pods(self) -> None:
-        """Ask every pod of the event what it counted of the streams that nobody answers."""
-        if not any(kind.reuse is Reuse.ONE_WAY for _, kind, _ in self.asked):
-            return
-        for name in dict.fromkeys(name for change in self.event.changes for name in change.pods.names):
+        """Ask every pod of the event for its counts of the one-way streams."""
+        sent = [stream for asked, stream in self.seen.streams.items() if self._is_one_way(asked)]
+        self._asked = began = time.monotonic()
+        for name in dict.fromkeys(name for change in self.event.changes for name in change.pods.names) if sent else ():
             pod = self.testbed.pods[name]
             address = next(iter(pod.addresses.values()))
             for traffic in self.traffic.values():
-                traffic.ask_arrived(self.traffic[INSIDE.name].prober, Target(address, HTTP), pod.node)
+                traffic.ask_arrived(self.traffic[INSIDE.name].prober, Target(address, HTTP), pod.node, sent)
+        self._counted = began
+
+    def _is_one_way(self, asked: Asked) -> bool:
+        """Whether pods count a stream's datagrams, and do not answer them."""
+        return asked in self._shown and self._shown[asked].reuse is Reuse.ONE_WAY
+
+    def _ask_pods_anew(self) -> None:
+        """Ask them again, if that was a while ago. If one does not say, the stage waits; all are asked at the end."""
+        if time.monotonic() >= self._asked + ASKED_EVERY:
+            with suppress(HarnessError):
+                self._ask_pods()
 
     @property
     def _spec(self) -> Json:
@@ -538,7 +592,7 @@ class Driver:
                     kind, port = replace(kind, ports=1), _node_ports(self._spec)[kind.protocol.value]
                 stream = traffic.send(off_beat(kind, name), name, where, port)
             self.seen.streams[at, kind.name, family] = stream
-            if kind.reuse is not Reuse.ONE_WAY and not kind.count:
+            if not kind.count:
                 self._shown[at, kind.name, family] = kind
 
     def _is_patient(self, at: At, kind: StreamKind) -> bool:
@@ -583,8 +637,12 @@ class Driver:
         port = PROXY_PORT if health is Health.PROXY else int(self._spec["healthCheckNodePort"])
         return node._replace(port=port)
 
-    def _wait(self, change: Change) -> None:
-        """Wait until every stream shows the stage, and has done so for long enough; or until it is late."""
+    def _wait(self, change: Change) -> list[str]:
+        """Wait until every stream shows the stage, and has done so for long enough; or until it is late.
+
+        Returns:
+            the streams that do not show it.
+        """
         stage = self.seen.stages[-1]
         able = [
             asked
@@ -593,20 +651,34 @@ class Driver:
         ]
 
         def behind(now: float) -> list[str]:
-            return [" ".join(asked) for asked in able if not self._shows(asked, stage.at(asked), now)]
+            missing = [asked for asked in able if not self._shows(asked, stage.at(asked), now)]
+            looked_at = self._unwritten or stage.accepted
+            if missing and self._awaited and now >= looked_at + LOOKED_AT_EVERY:
+                self._look_at_slices()
+            if any(map(self._is_one_way, missing)):
+                self._ask_pods_anew()
+            return [" ".join(asked) for asked in missing]
 
         within, kind = self.timeouts.shown_within(max(change.within, change.lasts)), (bool(stage.pods), stage.sticky)
-        self._following.wait(behind, within, stage.accepted, kind, change.lasts)
+        return self._following.wait(behind, within, stage.accepted, kind, change.lasts)
 
     def _shows(self, asked: Asked, stage: Stage, now: float) -> bool:
-        # Silence counts by results: on a busy machine, probes that seem to be on their way may not have begun.
-        seen = InStage(stage, now, self.seen.streams[asked].view(stage.accepted, now, now if stage.pods else None))
+        seen = self._so_far(asked, stage, now)
         found = steady(seen, wanted(stage, asked[1]))
         is_new = self._shown[asked].is_fresh
         holds = HOLDS if stage.pods else SILENT
         if asked[1] in tuple(Health):
             return found is not None
-        return found is not None and now - found.since >= holds and shows(seen, is_new=is_new)
+        return found is not None and seen.until - found.since >= holds and shows(seen, is_new=is_new)
+
+    def _so_far(self, asked: Asked, stage: Stage, now: float) -> InStage:
+        """What is known of a stream in this stage, until now or until its pods were asked."""
+        stream = self.seen.streams[asked]
+        if self._is_one_way(asked):
+            traffic, until = self.traffic[asked[0].client.name], self._counted
+            return InStage(stage, until, traffic.counted(stream, stage.accepted, until))
+        # Silence counts by results: on a busy machine, probes that seem to be on their way may not have begun.
+        return InStage(stage, now, stream.view(stage.accepted, now, now if stage.pods else None))
 
 
 def _ports(kind: StreamKind) -> int:

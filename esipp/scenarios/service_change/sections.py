@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from esipp.base.document import Block, Cell, Section, Table, Text
+from esipp.judging.scenario import Sections
 from esipp.judging.showing import attempted
 from esipp.ledger.reading import RecordedRun
 from esipp.scenarios.service_change.evidence import LEAST, ServiceChangeEvidence, Stages, steady, wanted
@@ -28,16 +29,19 @@ def _blocks(run: RecordedRun) -> list[Block]:
 
 
 def _rows(event: Stages) -> Iterator[tuple[Cell, ...]]:
+    if not event.streams:
+        return
+    several = {asked: event.of_stages(asked) for asked, each in event.streams.items() if len(each.samples) >= LEAST}
     for number, stage in enumerate(event.stages):
-        if not event.streams:
-            continue
-        several = [asked for asked, stream in event.streams.items() if len(stream.samples) >= LEAST]
-        seen = [event.of_stages(asked)[number] for asked in several]
+        seen = [(asked, stages[number]) for asked, stages in several.items()]
         runs = [
             steady(each, wanted(each.stage, kind))
-            for (at, kind, _), each in zip(several, seen, strict=True)
+            for (at, kind, _), each in seen
             if at not in each.stage.stuck and each.samples  # else the stream had not begun
         ]
         lags = [max(0.0, run.since - stage.accepted) for run in runs if run]
         never = sum(run is None for run in runs)
         yield stage.words, len(runs), max(lags, default=None), never or None
+
+
+SECTIONS = Sections(section=section, summary=summary)

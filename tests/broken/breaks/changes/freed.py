@@ -124,6 +124,17 @@ def at_node_ports(
 
 BREAKS = (
     Break(
+        "deleted-node-port-of-udp-lives-on",
+        Group.CHANGES,
+        "nodes keep the rule of a deleted Service's nodePort, and send all datagrams to its pod",
+        run_of("deleted"),
+        at_ports_of("deleted", "UDP", lives_on),
+        at_node_ports("deleted", Reuse.NEW, Reuse.ONE_SOCKET, Reuse.ONE_WAY, protocol="UDP"),
+        names="keeps the rules of a deleted Service",
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
         "deleted-node-port-lives-on",
         Group.CHANGES,
         "nodes keep the rule of a deleted Service's nodePort, and send TCP connections to its pod",

@@ -9,11 +9,13 @@ from contextlib import AbstractContextManager
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.disruption import Disruption
+from esipp.checks.model import Protocol
 from esipp.disruption import daemon_sets
 from esipp.scenarios.continuity.objects import service_name
 from suites.known_differences.kube_proxy import CHAINS_GONE
-from tests.broken.breakage import Break, Group
-from tests.broken.breaks.delivery.streams import by_chance
+from suites.streams import SCTP_PORT
+from tests.broken.breakage import Apply, Break, Group
+from tests.broken.breaks.delivery.streams import by_chance, stream_of
 from tests.broken.breaks.nodes.returned import (
     AT_NODE,
     REWRITES,
@@ -30,15 +32,19 @@ from tests.broken.matching import DROP
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 
 
-def in_the_way(nodes: Nodes) -> AbstractContextManager[Placed]:
-    """A node without endpoints drops new connections to a nodePort for as long as kube-proxy is changed."""
-    name = service_name(THROUGH_NODE)
+def in_the_way(protocol: Protocol, state: str) -> Apply:
+    """A node without endpoints drops packets of some state to a nodePort for as long as kube-proxy is changed."""
 
-    def rules(live: Live) -> Iterator[Rule]:
-        (port,) = live.service(name)["spec"]["ports"]
-        return connections_ended(port, (nodes.bare,), {"NEW": DROP})
+    def apply(nodes: Nodes) -> AbstractContextManager[Placed]:
+        name = service_name(THROUGH_NODE, protocol)
 
-    return while_so(nodes, (name,), lambda: bool(daemon_sets.left_behind(nodes.cluster)), rules)
+        def rules(live: Live) -> Iterator[Rule]:
+            (port,) = live.service(name)["spec"]["ports"]
+            return connections_ended(port, (nodes.bare,), {state: DROP})
+
+        return while_so(nodes, (name,), lambda: bool(daemon_sets.left_behind(nodes.cluster)), rules)
+
+    return apply
 
 
 def may_translate_nothing(check: Check) -> bool:
@@ -76,9 +82,20 @@ BREAKS = (
         Group.NODES,
         "a node drops new connections to a nodePort for as long as kube-proxy is in another mode",
         run_of(Phase.PROXY_MODE),
-        in_the_way,
+        in_the_way(Protocol.TCP, "NEW"),
         lambda check: of_phase(check, Phase.PROXY_MODE, THROUGH_NODE, What.GAP),
         names="does not serve in the other mode",
+        may=lambda check: by_chance(check) or may_translate_nothing(check),
+        at_once=False,
+    ),
+    Break(
+        "known-sctp-ports-lost-in-kube-proxys-other-mode",
+        Group.NODES,
+        "a node drops INITs to a nodePort, but for each port's first one, for as long as kube-proxy is in another mode",
+        run_of(Phase.PROXY_MODE),
+        in_the_way(Protocol.SCTP, "ESTABLISHED"),
+        lambda check: of_phase(check, Phase.PROXY_MODE, THROUGH_NODE, What.STREAM) and stream_of(check, SCTP_PORT.name),
+        names="this port's packets",
         may=lambda check: by_chance(check) or may_translate_nothing(check),
         at_once=False,
     ),

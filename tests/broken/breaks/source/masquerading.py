@@ -6,7 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from esipp.checks.model import Family, Protocol
+from esipp.checks.check import Check
+from esipp.checks.endpoint_change import EndpointChange, What
+from esipp.checks.model import Balancer, Family, Protocol
 from esipp.checks.path import PathCheck
 from esipp.judging.frame import OVERLOADED
 from tests.broken.breakage import Break, Group, RunOptions, path_checks
@@ -83,7 +85,25 @@ def on_an_overloaded_machine(nodes: Nodes) -> Iterator[Placed]:
             task.wait()
 
 
+def source_of_own(check: Check) -> bool:
+    """The sources that the cluster's own load balancer and nodePorts show while endpoints change."""
+    subject = check.subject
+    if not isinstance(subject, EndpointChange):
+        return False
+    return subject.balancer is Balancer.DEFAULT and subject.what is What.SOURCE
+
+
 BREAKS = (
+    Break(
+        "source-rewritten-while-endpoints-change",
+        Group.SOURCE,
+        "every node masquerades one in five connections that enter the pod network, while endpoints change",
+        RunOptions(("convergence",), ("convergence.default.",)),
+        into_pod_network(*every(5)),
+        source_of_own,
+        names="masquerades connections while endpoints change",
+        at_once=False,
+    ),
     Break(
         "source-rewritten",
         Group.SOURCE,

@@ -1,0 +1,1 @@
+"""Commands of the guides, run on a kind cluster."""
