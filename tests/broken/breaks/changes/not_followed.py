@@ -20,6 +20,13 @@ from tests.broken.matching import AT_THE_NODE, DROP, hands_to, to_port, vips
 from tests.broken.nodes import Live, Nodes, Placed, Rule
 from tests.broken.policy_changes import in_background, set_up_run, states_of
 
+UNANSWERED_ONCE = (
+    *("--match", "conntrack", "--ctstate", "NEW", "--match", "hashlimit", "--hashlimit-above", "1/minute"),
+    *("--hashlimit-burst", "3", "--hashlimit-mode", "srcip,srcport", "--hashlimit-htable-expire", "60000"),
+    *("--hashlimit-name", "esipp-unanswered"),
+)
+"""Datagrams of a flow that sent three before, of which none was answered."""
+
 AFTER_REFUSALS = 5.0
 """Seconds without endpoints after which enough requests have been refused, and a kept flow has shown where it goes."""
 
@@ -99,6 +106,13 @@ def to_the_first_pod(nodes: Nodes, live: Live, service: Json) -> Iterator[Rule]:
 def dropped_at_node_ports(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
     for port in service["spec"]["ports"]:
         yield from node_port_dropped(port)
+
+
+def unanswered_dropped(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
+    for port in service["spec"]["ports"]:
+        if port["protocol"] == "UDP":
+            words = (*to_port(port, port["nodePort"]), *AT_THE_NODE, *UNANSWERED_ONCE, *DROP)
+            yield from (Rule(family, "PREROUTING", words, (), "mangle") for family in Family)
 
 
 def dropped_at_cluster_ips(_: Nodes, __: Live, service: Json) -> Iterator[Rule]:
@@ -280,6 +294,17 @@ BREAKS = (
         names="does not follow a change",
         # It also drops flows that kube-proxy still sends to the pod of before: these are known.
         may=of_stream("scaled-to-zero", "udp-socket", "udp-one-way", claims=(Claim.GONE,)),
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "one-way-flow-lost-after-a-change",
+        Group.CHANGES,
+        "nodes drop a flow that nothing answers at the nodePort of a Service whose only endpoint was replaced",
+        run_of("replaced"),
+        once("replaced", selects(Pods.SECOND), unanswered_dropped, selects(Pods.FIRST)),
+        of_stream("replaced", "udp-one-way", claims=(Claim.SERVED,), at=AT_NODES),
+        names="does not follow a change",
         at_once=False,
         scoped=True,
     ),
