@@ -50,6 +50,8 @@ class Wait:
     def sentence(self) -> str:
         """As people read it."""
         said = f"{self.seconds:.0f} s of {self.bound:.0f} s for {self.name}"
+        if round(self.seconds) > round(self.bound):
+            said = f"{self.seconds:.0f} s for {self.name} (limit {self.bound:.0f} s; the last look is not over)"
         return f"{said}: {self.state}" if self.state else said
 
 

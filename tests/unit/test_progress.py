@@ -308,6 +308,8 @@ def test_a_log_says_what_is_waited_for_but_not_too_often() -> None:
     assert said(45, 45) == ["set-up: still waiting, 45 s of 180 s for VIPs: 3 of 12 are left"]
     assert said(59, 59) == []
     assert said(60, 60) == ["set-up: still waiting, 60 s of 180 s for VIPs: 3 of 12 are left"]
+    late = "195 s for VIPs (limit 180 s; the last look is not over): 3 of 12 are left"
+    assert said(195, 195) == [f"set-up: still waiting, {late}"]
 
 
 def test_a_wait_that_has_just_begun_is_not_reported() -> None:
