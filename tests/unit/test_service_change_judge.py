@@ -99,6 +99,12 @@ def test_a_stage_of_which_no_endpoint_slice_tells_says_nothing_of_nodes_that_go_
     failed, untold = blamed(World(keeps=frozenset({"tcp-new"})), late=5.0)
     assert failed
     assert not untold, "nodes had all the time that they may take"
+    failed, untold = blamed(World(lag=33.0), late=10.0)
+    assert untold, "nodes followed late, and within their time of the EndpointSlices' change"
+    assert untold <= failed
+    failed, untold = blamed(World(lag=33.0), late=1.0)
+    assert failed
+    assert not untold, "nodes had all the time that they may take, and followed later"
 
 
 def test_one_way_datagrams_that_go_on_to_the_pods_of_before_fail() -> None:

@@ -94,20 +94,21 @@ class _Case:
         found = self.event.of_stages(asked)[self.number_of(each)]
         return _Compared(found, steady(found, wanted(each.stage, asked[1])) is not None)
 
-    def untold(self, each: InStage) -> str:
+    def untold(self, each: InStage, followed: float | None = None) -> str:
         """Why nodes had not heard of a stage in time; empty if they had, or if they do something else than before.
 
         EndpointSlices that changed too late explain only answers from the pods of one earlier stage, or silence if that
-        had none.
+        had none: until the stage was ``followed``, or to its end.
         """
-        unwritten = each.stage.unwritten
-        if unwritten is None or each.until - unwritten >= each.stage.within:
+        unwritten, until = each.stage.unwritten, each.until if followed is None else followed
+        if unwritten is None or until - unwritten >= each.stage.within:
             return ""
         earlier = [one.stage for one in self.stages[: self.number_of(each)]]
         told = max(at for at, stage in enumerate(earlier) if stage.unwritten is None)
-        answered = {sample.pod for sample in each.samples if sample.answered}
+        answered = {sample.pod for sample in each.samples if sample.answered and sample.started < until}
         as_before = any(answered <= {*one.pods} and bool(answered) == bool(one.pods) for one in earlier[told:])
-        late = f"{UNCHANGED} {each.until - unwritten:.1f} s before that stage ended, so no node could follow in time"
+        then = "that stage ended" if followed is None else "this was followed"
+        late = f"{UNCHANGED} {until - unwritten:.1f} s before {then}, so no node could follow in time"
         return f"the Service {each.stage.words}, but {late}" if as_before else ""
 
     def ours(self, each: InStage) -> str:
@@ -197,7 +198,7 @@ def _followed(case: _Case, made: Sequence[InStage], fits_of: Callable[[Stage], F
         if run is not None and lag <= each.stage.within:
             lags.append(lag)
             continue
-        if why := case.ours(each) or case.untold(each):
+        if why := case.ours(each) or case.untold(each, run.since if run else None):
             return undecided(check, why, _words(made))
         if run is None and lag < each.stage.within:
             left = f"{max(0.0, lag):.1f} s"
