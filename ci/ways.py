@@ -22,6 +22,7 @@ from ci.hermetic.images import KUBE_PROXY, Builder, Built, prune_images
 from ci.hermetic.store import Store, need_space
 from ci.hermetic.thin import thin
 from ci.lane_file import CILIUM, FLANNEL, Lane
+from ci.network import node_addresses
 from ci.places import CLUSTER, Places, versions
 from ci.step import Journal, SetupError, output
 
@@ -158,7 +159,8 @@ class Hermetic:
             saved, sent = self.places.tmp / "echo.tar", self.places.tmp / "echo-thin.tar"
             self.engine.docker(step, "save", "--output", saved, image)
             ctr = ["ctr", "--namespace=k8s.io"]
-            nodes = (there.ask("kind", "get", "nodes", "--name", CLUSTER) or "").split()
+            # kind also lists the load balancer of several API servers, which runs no containers
+            nodes = [*node_addresses(there)]
             has = [set(self.engine.ask("exec", node, *ctr, "content", "ls", "--quiet")) for node in nodes]
             present = sorted(set.intersection(*has)) if has else []
             thin(saved, present, image, sent)
