@@ -422,6 +422,7 @@ RFC_2992 = Reference(
 METALLB_LAYER_2 = Reference(
     "MetalLB documentation, layer 2 mode: limitations", "https://metallb.io/concepts/layer2/#limitations"
 )
+METALLB_BGP = Reference("MetalLB documentation, BGP mode: limitations", "https://metallb.io/concepts/bgp/#limitations")
 METALLB_JOINS = Reference(
     "MetalLB: internal/speakerlist/speakerlist.go, joinMembers",
     "https://github.com/metallb/metallb/blob/v0.16.1/internal/speakerlist/speakerlist.go",

@@ -10,7 +10,7 @@ from esipp.checks.stream import StreamKind
 from suites.clients import OUTSIDE_1
 from suites.continuity.events import EVENTS, STREAMS, why_empty
 from suites.continuity.requirements import *
-from suites.known_differences.balancers import STATELESS, VIP_CLAIMED_TWICE, by_proxy
+from suites.known_differences.balancers import ROUTES_CHANGED, STATELESS, VIP_CLAIMED_TWICE, by_proxy
 from suites.known_differences.cilium import (
     DURING_CHANGES,
     LARGE_IN_DSR,
@@ -127,6 +127,8 @@ def differences(event: Event, way: Way, what: What) -> Iterator[KnownDifference]
         yield STATELESS
     if way.by == DEFAULT and what is What.LASTING and (may_move(event, way) or event.refuses or event.joins):
         yield MOVED_VIP
+    if way.by == DEFAULT and what is What.LASTING:
+        yield ROUTES_CHANGED
     if way.by == DEFAULT and what is What.NO_LOSS and event.frees_for:
         yield VIP_CLAIMED_TWICE
     if way.by in CHECKED and not way.local and what is What.NO_LOSS and event.joins:

@@ -10,6 +10,7 @@ from suites.references import (
     CILIUM_L2_LOCAL_FIX,
     KEP_1860,
     MEMBERLIST_DEAD,
+    METALLB_BGP,
     METALLB_JOINS,
     PROXY_UNDER_LOCAL,
     RFC_2992,
@@ -43,6 +44,20 @@ STATELESS = KnownDifference(
     evidence="Only connections that were open while the load balancer changed its routes were lost, and all of them "
     "were reset.",
     hides="A node that resets connections while routes change, for another reason.",
+)
+ROUTES_CHANGED = KnownDifference(
+    when=(),
+    covers=REHASHED,
+    reason="routers spread the VIP over nodes and track no connections: when these nodes change, open connections "
+    "reach another node, which does not know them",
+    references=(RFC_2992, METALLB_BGP),
+    by_chance=True,
+    evidence="New connections went to several nodes by turns; the client's neighbour table has no node for the VIP. "
+    "At most a second before or after the break, a node stopped or began to take new connections: so many went to "
+    "others meanwhile as chance brings about in less than one of two hundred cases. At most 10 s before, or the load "
+    "balancer's bound, the Service had lost or got a pod on that node, or something was done to it or to the "
+    "VIP's announcers.",
+    hides="A node that breaks connections while these nodes change, for another reason.",
 )
 VIP_CLAIMED_TWICE = KnownDifference(
     when=(("load-balancer.profile", "metallb-l2"),),

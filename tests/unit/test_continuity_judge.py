@@ -972,6 +972,64 @@ def test_the_neighbour_table_excuses_nothing_at_rest() -> None:
     assert "the VIP moved from node a to node c, and no action of the scenario explains that" in said.reason
 
 
+def spread(seen: ContinuityEvidence, broke: float, away: tuple[float, float]) -> ContinuityEvidence:
+    """The same, where nodes ``a`` and ``c`` take new connections by turns, but ``a`` none for a while.
+
+    A connection to the pod of node ``c`` is reset at a time.
+    """
+    pods = {"a": pod_at("a", BEGAN[Phase.FLAPS])[0], "c": pod_at("c", broke)[0]}
+    made = list[Sample]()
+    for number, each in enumerate(seen.streams[key(OWN)].samples):
+        node = "c" if number % 2 or away[0] <= each.started < away[1] else "a"
+        near = each.answered and abs(each.started - broke) < 12
+        made.append(each._replace(node=node, pod=pods[node], source=CLIENT) if near else each)
+    starts = [broke - 0.3 * number for number in range(10, 0, -1)]
+    said = [Sample(n, start, start + 0.003, "answered", pods["c"], "c", CLIENT) for n, start in enumerate(starts)]
+    held = [Exchange((9, 0), each) for each in said]
+    held.append(Exchange((9, 0), Sample(999, broke, broke + 0.01, "reset"), lost=broke))
+    kept = sorted([*seen.lasting[key(OWN)], *held], key=lambda each: each.sample.started)
+    streams = {**seen.streams, key(OWN): Stream(OWN, 0.1, made)}
+    return replace(seen, streams=streams, lasting={**seen.lasting, key(OWN): kept})
+
+
+@pytest.mark.parametrize(
+    ("phase", "broke", "away", "words"),
+    [
+        (
+            Phase.FLAPS,
+            1.5,
+            (1.2, 7.2),
+            r"node a stopped taking new connections then \(\d+ went to others\), 0\.5 s after pod",
+        ),
+        (
+            Phase.FLAPS,
+            7.1,
+            (1.2, 7.2),
+            r"node a began to take new connections then \(\d+ went to others\), 0\.1 s after pod",
+        ),
+        (Phase.FLAPS, 4.0, (1.2, 7.2), ""),  # long after one, and long before the other
+        (Phase.FLAPS, 1.5, (1.2, 1.7), ""),  # so few requests went to the other node by chance
+        (Phase.FLAPS, 1.5, (0.0, 0.0), ""),  # both nodes took connections all the time
+        (QUIET, 1.5, (1.2, 3.2), ""),  # and nothing was done
+    ],
+)
+def test_a_router_may_send_connections_elsewhere_when_its_nodes_change(
+    phase: Phase, broke: float, away: tuple[float, float], words: str
+) -> None:
+    """MetalLB in BGP mode withdrew a node's route, and connections to another node broke (kind-metallb-bgp)."""
+    since, until = (moment(phase, each) for each in away)
+    seen = spread(world(), moment(phase, broke), (since, until))
+    check = check_id(phase, OWN, "lasting")
+    said = verdict(seen, check)
+    assert said.status is (Status.KNOWN if words else Status.FAIL)
+    if words:
+        assert re.search(words, said.observed)
+    else:
+        assert "new connections went to nodes a, c by turns" in said.reason
+    at_a_node = linked(seen, (0.0, "c"))
+    assert verdict(at_a_node, check).status is Status.FAIL, "the client sent all to one node, which is no router"
+
+
 @pytest.mark.parametrize(
     ("phase", "away", "status"),
     [

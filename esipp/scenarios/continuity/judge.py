@@ -61,6 +61,7 @@ from esipp.scenarios.continuity.reasons import (
     claimed_twice,
     hides_its_node,
     late_nodes,
+    rerouted,
     served_late,
     taken_by,
     taker,
@@ -583,11 +584,15 @@ class Judge:
         if own and (busy := self._busy_before(check, broken)):
             return undecided(check, busy, said)
         moved = {id(each): why_moved(self.seen, check, each) for each in broken} if own else {}
-        left = [each for each in broken if not moved.get(id(each))]
-        if own and self._is_unshown(check, broken, left):
+        stayed = [each for each in broken if not moved.get(id(each))]
+        sent_elsewhere = {id(each): rerouted(self.seen, check, each) for each in stayed} if own else {}
+        left = [each for each in stayed if not sent_elsewhere.get(id(each))]
+        if own and self._is_unshown(check, [each for each in broken if not sent_elsewhere.get(id(each))], left):
             return undecided(check, UNSHOWN, said)
         shown = "broken"
-        if not left:
+        if not left and stayed:
+            shown, said = REHASHED, f"{said}; {sent_elsewhere[id(stayed[0])]}"
+        elif not left:
             shown, said = MOVED, f"{said}; {moved[id(broken[0])]}"
         elif not through_proxy and all(self._own_doing(check, each.since, each.at) for each in broken):
             shown = REHASHED

@@ -5,6 +5,7 @@ packet, that said 200 too early, or that reported a pod's end too late. Pure.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from esipp.checks.continuity import CHECKED, NODEPORT, ContinuityCheck, Phase, Way
@@ -44,6 +45,15 @@ answer before it, and the break after it. In nine runs the break came 3 ms later
 MOST_TURNS = 0.1
 """The share of new connections that went to another node than the one before, at most, where a load balancer uses one
 node at a time. One that spreads over two nodes shows a half."""
+
+SPREAD_OVER = 10.0
+"""Seconds before and after a break in which new connections show to which nodes a load balancer spreads them."""
+
+NEAR = 1.0
+"""Seconds between a break and a node's last or next new connection. With a third of all, it gets one in 0.3 s."""
+
+CHANCE = 0.005
+"""The probability below which a node that takes no new connections is not one of those that the load balancer uses."""
 
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
@@ -184,8 +194,77 @@ def hides_its_node(seen: ContinuityEvidence, check: ContinuityCheck, broken: Bre
     return sum(one != other for one, other in pairwise(nodes)) > CHANGES
 
 
+class Absence(NamedTuple):
+    """A time in which a node took no new connection, while others took ``missed``: from its last one to its next.
+
+    ``chance`` is the probability of such a run around a moment if its share had not changed.
+    """
+
+    node: str
+    since: float
+    until: float
+    missed: int
+    chance: float
+
+
+def by_turns(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> list[tuple[float, str]]:
+    """When new connections began around a break, and which node took each; empty if the VIP is at one node at a time.
+
+    A router sends each connection to one of the nodes that announce the VIP, by a hash.
+    """
+    stream = seen.streams.get((check.subject.way, check.subject.family))
+    if stream is None or by_links(seen, check, broken):
+        return []
+    took = [
+        (each.started, node)
+        for each in stream.view(broken.since - SPREAD_OVER, broken.sample.started + SPREAD_OVER)
+        if each.answered and (node := taker(seen, each.node, each.source, check.subject.way.local))
+    ]
+    turns = sum(one != other for (_, one), (_, other) in pairwise(took))
+    return took if turns > max(CHANGES, MOST_TURNS * len(took)) else []
+
+
+def _absences(took: Sequence[tuple[float, str]], broken: Break) -> Iterator[Absence]:
+    """The times without one of the nodes that hold the moment of a break."""
+    for node in sorted({node for _, node in took}):
+        mine = [-inf, *(at for at, of in took if of == node), inf]
+        for moment in (broken.since, broken.sample.started):
+            since, until = next((one, other) for one, other in pairwise(mine) if one <= moment < other)
+            missed = sum(since < at < until for at, _ in took)
+            share = (len(mine) - 2) / (len(took) - missed)
+            yield Absence(node, since, until, missed, (1 - share) ** missed * (1 + missed * share))
+
+
+def rerouted(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
+    """The node that stopped or began to take new connections as one broke, and the event that caused it, as text.
+
+    Empty if there is none, or if no event within the load balancer's time limit explains it.
+    """
+    limit = seen.bound.seconds if seen.bound else MOVES_WITHIN
+    for each in _absences(by_turns(seen, check, broken), broken):
+        left, came = broken.since - each.since <= NEAR, each.until - broken.sample.started <= NEAR
+        if each.chance >= CHANCE or not (left or came):
+            continue
+        shown = Shown(each.node if left else "", each.node if came else "")
+        causes = [
+            (at, words)
+            for at, words, _ in _events(seen, check, shown.before, shown.after, shown)
+            if at - EARLY <= broken.sample.started and broken.since <= at + limit
+        ]
+        if causes:
+            at, words = max(causes)
+            ago = max(0.0, broken.sample.started - at)
+            did = "stopped taking" if left else "began to take"
+            return (
+                f"node {each.node} {did} new connections then ({each.missed} went to others), {ago:.1f} s after {words}"
+            )
+    return ""
+
+
 def taken_by(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
     """The node of the VIP before and after a connection broke, as text."""
+    if nodes := {node for _, node in by_turns(seen, check, broken)}:
+        return f"new connections went to nodes {', '.join(sorted(nodes))} by turns"
     before, after = _takers(seen, check, broken)
     if not before or not after:
         return "the node that has the VIP is unknown"
