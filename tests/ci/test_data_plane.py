@@ -1,5 +1,6 @@
 """Lanes with another data plane: what a lane says and its kind config fit, and Cilium gets the values of both."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -208,7 +209,10 @@ def test_nodes_are_sent_the_layers_that_not_all_of_them_have(tmp_path: Path, mon
     way = Hermetic(where, Journal(tmp_path / "logs"))
     has, skipped, sent = {"a": ["sha256:1", "sha256:2"], "b": ["sha256:2", "sha256:3"]}, list[list[str]](), list[str]()
     monkeypatch.setattr(way.engine, "ask", lambda *words: has[words[1]])
-    monkeypatch.setattr(ClusterAccess, "ask", lambda *_, **__: "a b")
+    nodes = json.dumps({"items": [{"metadata": {"name": name}, "status": {"addresses": []}} for name in has]})
+    # kind also lists the load balancer of several API servers, which runs no containers
+    asked = {"kubectl": nodes, "kind": "a b esipp-external-load-balancer"}
+    monkeypatch.setattr(ClusterAccess, "ask", lambda _, *words, **__: asked[words[0]])
 
     def docker(_step: Step, *words: object, **_: object) -> None:
         if words[0] == "save":
