@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci import endurance
+from ci.access import ClusterAccess
 from ci.hermetic import engine
 from ci.lane import TEARDOWN_SECONDS
-from ci.places import CLUSTER, CONTEXT, cores
+from ci.places import CLUSTER, CONTEXT, cores, places
 from ci.step import SETUP_FAILED, SetupError, guarded
 
 NODE = f"{CLUSTER}-worker"
@@ -122,6 +123,8 @@ def one_run(options: argparse.Namespace, out: Path) -> tuple[Result, float]:
     """Run once; return the result and the seconds it took."""
     command = [sys.executable, "-m", "esipp", "run", "--context", options.context, "--image", options.image or ""]
     command += ["--out", str(out), "--samples", str(options.samples), "--fail-on", "extended"]
+    if there := ClusterAccess.load(places()):
+        command += ["--lane", there.lane]
     command += [option for suite in options.suite or ["source_ip"] for option in ("--suite", suite)]
     command += options.more
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci.access import ClusterAccess
 from ci.soaking import Result, main, one_run, read, sentence
 from ci.step import SETUP_FAILED
 
@@ -64,6 +65,20 @@ def test_a_folder_that_has_runs_already_is_refused(tmp_path: Path, capsys: pytes
     (tmp_path / "run-1").mkdir()
     assert main(["--keep", str(tmp_path), "--record"]) == SETUP_FAILED
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_a_run_has_the_name_of_the_kept_clusters_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+
+    def ended(command: Sequence[str], _: str) -> list[str]:
+        asked.extend(command)
+        return ["true"]
+
+    kept = ClusterAccess("hermetic", "kind-nftables", "v1.36.3", "node:1")
+    monkeypatch.setattr(ClusterAccess, "load", lambda _: kept)
+    monkeypatch.setattr("ci.soaking.guarded", ended)
+    one_run(argparse.Namespace(context="c", image="i", samples=1, suite=None, more=[]), tmp_path / "run-1")
+    assert asked[asked.index("--lane") + 1] == "kind-nftables"
 
 
 def test_a_run_that_is_ended_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
