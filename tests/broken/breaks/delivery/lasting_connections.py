@@ -8,25 +8,32 @@ from threading import Event
 from esipp.base.labels import RUN_LABEL
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, What
+from esipp.checks.model import Family
 from esipp.judging.topology import family_of
 from esipp.scenarios.continuity.objects import SELECTOR, service_name
 from tests.broken.breakage import Break, Group, RunOptions
-from tests.broken.breaks.delivery.streams import DELETED, LOCAL, QUIET, at_the_node_port, by_chance
-from tests.broken.nodes import Nodes, Placed, Rule
-from tests.broken.policy_changes import in_background, set_up_run
+from tests.broken.breaks.delivery.streams import DELETED, LOCAL, OWN_VIP, QUIET, at_the_node_port, by_chance, nft
+from tests.broken.matching import vips
+from tests.broken.nodes import Nodes, Placed, Rule, new_mark
+from tests.broken.policy_changes import in_background, in_own_rules, set_up_run
 
-FORGET = """table inet {mark} {{
-  set young4 {{ type ipv4_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}
-  set young6 {{ type ipv6_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}
-  chain ports {{
+
+def forget(to4: str = "", to6: str = "") -> str:
+    """Rules that forget connections to a port after four seconds: all of them, or those to these addresses."""
+    return f"""table inet {{mark}} {{{{
+  set young4 {{{{ type ipv4_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}}}
+  set young6 {{{{ type ipv6_addr . inet_service; flags dynamic, timeout; timeout 4s; size 65535; }}}}
+  chain ports {{{{
     type filter hook prerouting priority -250;
-    tcp dport {port} tcp flags & (syn | ack) == syn update @young4 {{ ip saddr . tcp sport }}
-    tcp dport {port} tcp flags & (syn | ack) == syn update @young6 {{ ip6 saddr . tcp sport }}
-    tcp dport {port} ip saddr . tcp sport != @young4 drop
-    tcp dport {port} ip6 saddr . tcp sport != @young6 drop
-  }}
-}}"""
+    {to4} tcp dport {{port}} tcp flags & (syn | ack) == syn update @young4 {{{{ ip saddr . tcp sport }}}}
+    {to6} tcp dport {{port}} tcp flags & (syn | ack) == syn update @young6 {{{{ ip6 saddr . tcp sport }}}}
+    {to4} tcp dport {{port}} ip saddr . tcp sport != @young4 drop
+    {to6} tcp dport {{port}} ip6 saddr . tcp sport != @young6 drop
+  }}}}
+}}}}"""
 
+
+ROLLING = f"continuity.{Phase.ROLLING_UPDATE.value}."
 
 FULL = """table inet {mark} {{
   set had4 {{ type ipv4_addr . inet_service; flags dynamic, timeout; timeout 120s; size 100; }}
@@ -39,6 +46,29 @@ FULL = """table inet {mark} {{
   }}
 }}"""
 """As a table of 100 entries: each is there for two minutes, and what is new when all are taken is dropped."""
+
+
+@contextmanager
+def forgetting_at_the_vip(nodes: Nodes) -> Iterator[Placed]:
+    """Every node forgets connections to a VIP of the cluster's own load balancer."""
+    placed, mark, name = Placed(), new_mark(), service_name(OWN_VIP)
+
+    def work(ended: Event) -> None:
+        live = set_up_run(nodes, {name}, ended)
+        if live is None:
+            return
+        service = live.service(name)
+        there = {family_of(vip): vip for vip in vips(service)}
+        to4, to6 = there.get(Family.IPV4, "0.0.0.0"), there.get(Family.IPV6, "::")
+        rules = forget(f"ip daddr {to4}", f"ip6 daddr {to6}").format(
+            mark=mark, port=service["spec"]["ports"][0]["port"]
+        )
+        for node in nodes.containers:
+            nft(node, rules)
+        placed.at = time.time()
+
+    with in_own_rules(nodes, mark, work):
+        yield placed
 
 
 @contextmanager
@@ -81,8 +111,24 @@ BREAKS = (
         Group.DELIVERY,
         "the endpoint node forgets connections to a nodePort after four seconds, and drops what belongs to them",
         RunOptions(("continuity",), (QUIET,)),
-        at_the_node_port(FORGET),
+        at_the_node_port(forget()),
         lambda check: is_lasting(check, Phase.QUIET) and is_about(check, Continuity) and check.subject.way == LOCAL,
+        names="flushes connection tracking",
+        may=by_chance,
+        at_once=False,
+        scoped=True,
+    ),
+    Break(
+        "vip-connections-forgotten-after-seconds",
+        Group.DELIVERY,
+        "every node forgets connections to a VIP after four seconds, and drops what belongs to them",
+        RunOptions(("continuity",), (QUIET, ROLLING)),
+        forgetting_at_the_vip,
+        lambda check: (
+            any(is_lasting(check, phase) for phase in (Phase.QUIET, Phase.ROLLING_UPDATE))
+            and is_about(check, Continuity)
+            and check.subject.way == OWN_VIP
+        ),
         names="flushes connection tracking",
         may=by_chance,
         at_once=False,
