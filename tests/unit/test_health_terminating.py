@@ -1,4 +1,4 @@
-"""The terminating scenario where the node goes on to say 200: whether it was told that its pod terminates."""
+"""A node that still says 200 while its only pod terminates: did the EndpointSlice change, so that it could know?"""
 
 from concurrent.futures import Future
 from dataclasses import replace

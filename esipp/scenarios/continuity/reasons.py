@@ -53,7 +53,7 @@ NEAR = 1.0
 """Seconds between a break and a node's last or next new connection. With a third of all, it gets one in 0.3 s."""
 
 CHANCE = 0.005
-"""The probability below which a node that takes no new connections is not one of those that the load balancer uses."""
+"""If chance explains a node's absence with a lower probability, the load balancer did not use that node meanwhile."""
 
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
@@ -225,7 +225,7 @@ def by_turns(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) ->
 
 
 def _absences(took: Sequence[tuple[float, str]], broken: Break) -> Iterator[Absence]:
-    """The times without one of the nodes that hold the moment of a break."""
+    """For each node, the time without new connections in which a break falls: between its last one and its next."""
     for node in sorted({node for _, node in took}):
         mine = [-inf, *(at for at, of in took if of == node), inf]
         for moment in (broken.since, broken.sample.started):
