@@ -61,6 +61,7 @@ from esipp.scenarios.continuity.reasons import (
     claimed_twice,
     hides_its_node,
     late_nodes,
+    perhaps_rerouted,
     rerouted,
     served_late,
     taken_by,
@@ -589,6 +590,9 @@ class Judge:
         left = [each for each in stayed if not sent_elsewhere.get(id(each))]
         if own and self._is_unshown(check, [each for each in broken if not sent_elsewhere.get(id(each))], left):
             return undecided(check, UNSHOWN, said)
+        perhaps = [perhaps_rerouted(self.seen, check, each) for each in left] if own else []
+        if perhaps and all(perhaps):
+            return undecided(check, perhaps[0], said)
         shown = "broken"
         if not left and stayed:
             shown, said = REHASHED, f"{said}; {sent_elsewhere[id(stayed[0])]}"

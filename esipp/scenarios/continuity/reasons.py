@@ -55,6 +55,10 @@ NEAR = 1.0
 CHANCE = 0.005
 """If chance explains a node's absence with a lower probability, the load balancer did not use that node meanwhile."""
 
+AWAY = 0.4
+"""Seconds for which a node's route is away at least, while a pod of a Local Service is replaced. The shortest that was
+seen is 0.5 s (kind-metallb-bgp, 2026-11-30): ten new connections, which went to other nodes with a chance of 0.006."""
+
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
 
@@ -235,15 +239,24 @@ def _absences(took: Sequence[tuple[float, str]], broken: Break) -> Iterator[Abse
             yield Absence(node, since, until, missed, (1 - share) ** missed * (1 + missed * share))
 
 
-def rerouted(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
-    """The node that stopped or began to take new connections as one broke, and the event that caused it, as text.
+class Rerouting(NamedTuple):
+    """A node that may have stopped or begun to take new connections as one broke, and the event before, as text."""
 
-    Empty if there is none, or if no event within the load balancer's time limit explains it.
+    absence: Absence
+    stopped: bool
+    event: str
+    ago: float
+
+
+def _reroutings(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> Iterator[Rerouting]:
+    """The absences of nodes that begin or end as a connection broke.
+
+    For each there is an event within the load balancer's time limit that explains it.
     """
     limit = seen.bound.seconds if seen.bound else MOVES_WITHIN
     for each in _absences(by_turns(seen, check, broken), broken):
         left, came = broken.since - each.since <= NEAR, each.until - broken.sample.started <= NEAR
-        if each.chance >= CHANCE or not (left or came):
+        if not (left or came):
             continue
         shown = Shown(each.node if left else "", each.node if came else "")
         causes = [
@@ -253,10 +266,32 @@ def rerouted(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) ->
         ]
         if causes:
             at, words = max(causes)
-            ago = max(0.0, broken.sample.started - at)
-            did = "stopped taking" if left else "began to take"
+            yield Rerouting(each, left, words, max(0.0, broken.sample.started - at))
+
+
+def rerouted(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
+    """The node that stopped or began to take new connections as one broke, and the event that caused it, as text.
+
+    Empty if new connections do not show it, or if no event within the load balancer's time limit explains it.
+    """
+    for (node, _, _, missed, chance), stopped, event, ago in _reroutings(seen, check, broken):
+        if chance < CHANCE:
+            did = "stopped taking" if stopped else "began to take"
+            return f"node {node} {did} new connections then ({missed} went to others), {ago:.1f} s after {event}"
+    return ""
+
+
+def perhaps_rerouted(seen: ContinuityEvidence, check: ContinuityCheck, broken: Break) -> str:
+    """The node whose route may have been away for a moment right after an event, and the event, as text.
+
+    New connections were too few to show it or to rule it out. Empty if they rule it out.
+    """
+    for (node, since, until, missed, chance), stopped, event, ago in _reroutings(seen, check, broken):
+        if ago <= NEAR and until - since >= AWAY:
+            did = "stopped taking" if stopped else "begun to take"
             return (
-                f"node {each.node} {did} new connections then ({each.missed} went to others), {ago:.1f} s after {words}"
+                f"node {node} may have {did} new connections as one broke, {ago:.1f} s after {event}: in "
+                f"{until - since:.1f} s all {missed} went to others, by chance with a probability of {chance:.3f}"
             )
     return ""
 
