@@ -191,6 +191,7 @@ class Proof:
         happened: after it was proven; ``meanwhile`` runs after that.
         ending: when its rollback began.
         undone: after the rollback was proven.
+        started: when the containers of restarted pods started, as far as the API server tells, to the second.
     """
 
     disruption: Disruption
@@ -200,6 +201,7 @@ class Proof:
     happened: float
     ending: float
     undone: float
+    started: tuple[float, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The proof as one JSON object."""

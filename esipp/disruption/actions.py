@@ -33,6 +33,11 @@ class Action:
         """The rollback."""
         return ()
 
+    @property
+    def started(self) -> tuple[float, ...]:
+        """When the containers of restarted pods started, once they are back."""
+        return ()
+
     def do(self) -> None:
         """Do what needs a shield from signals; it is short."""
 

@@ -160,7 +160,7 @@ class Disruptor:
         proofs.append(self._take_back(what, action, numbers))
         said = "; ".join(each for each in proofs if each)
         self._say(f"disruption: {what} of {where} is undone")
-        return Proof(what, where, said, began, happened, ending, time.monotonic())
+        return Proof(what, where, said, began, happened, ending, time.monotonic(), action.started)
 
     def _take_back(self, what: Disruption, action: Action, numbers: list[int]) -> str:
         """Undo everything, shielded from signals, and wait until the cluster is as before; a signal ends that wait."""

@@ -1,11 +1,14 @@
 """Restarts of agents that DaemonSets replace: kube-proxy, the network add-on's, speakers."""
 
+import time
+
 from esipp.base.errors import HarnessError
 from esipp.base.interrupt import Stop
 from esipp.base.json import Json
 from esipp.base.waiting import Budget, Reading, converge
 from esipp.checks.disruption import Disruption
 from esipp.cluster.client import ApiError, Cluster, UnreachableError
+from esipp.cluster.leases import moment
 from esipp.disruption.actions import Action
 from esipp.disruption.agents import agent_pods, owner_of
 from esipp.disruption.marks import is_ready
@@ -24,6 +27,13 @@ class Restart(Action):
     def __init__(self, cluster: Cluster, what: Disruption, node: str) -> None:
         self._cluster, self._what, self._node = cluster, what, node
         self._last: Json = {}
+        self._ended = 0.0
+        self._started: list[float] = []
+
+    @property
+    def started(self) -> tuple[float, ...]:
+        """When the replacements' containers started."""
+        return tuple(self._started)
 
     def prove(self, stop: Stop) -> str:
         """Delete each pod, and wait until each one except the last is replaced."""
@@ -47,6 +57,7 @@ class Restart(Action):
 
     def _end(self, pod: Json) -> None:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        self._ended = time.monotonic()
         self._cluster.delete(path)
 
         def look() -> Reading:
@@ -76,7 +87,16 @@ class Restart(Action):
         converge(look, AGAIN).required(
             f"The replacement of pod {_named(before)} is not ready", "see 'kubectl get pods -A'."
         )
+        self._started.append(started(found[0], self._ended))
         return f"{_named(before)} was replaced by {_named(found[0])} on {node}"
+
+
+def started(pod: Json, ended: float) -> float:
+    """When a pod's last container started, by our clock; the node's may differ: not before its predecessor ended."""
+    running = (each.get("state", {}).get("running", {}) for each in pod["status"].get("containerStatuses") or [])
+    times = [at for each in running if (at := moment(each.get("startedAt", ""))) is not None]
+    now = time.monotonic()
+    return min(now, max(ended, now - (time.time() - max(times)))) if times else now
 
 
 def _named(pod: Json) -> str:

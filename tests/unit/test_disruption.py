@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -379,13 +380,22 @@ def test_kube_proxy_is_another_pod_then(fake: FakeNodes, make: Make) -> None:
     assert "kube-proxy-a (uid uid-kube-proxy-a) was replaced by kube-proxy-a-1 (uid uid-kube-proxy-a-1)" in proof.words
 
 
+@pytest.mark.parametrize(("ago", "before"), [(5.0, 5.0), (-5.0, 0.0), (3600.0, 60.0), (None, 0.0)])
+def test_it_is_told_when_the_next_pod_started(ago: float | None, before: float) -> None:
+    """The node's clock says it, which may differ: it is never before its predecessor ended, and not in the future."""
+    at = None if ago is None else datetime.fromtimestamp(time.time() - ago, UTC).isoformat()
+    now = time.monotonic()
+    pod = {"status": {"containerStatuses": [{"state": {"running": {"startedAt": at} if at else {}}}]}}
+    assert now - before - 0.1 <= restarts.started(pod, now - 60.0) <= time.monotonic() - before + 0.1
+
+
 def test_speakers_are_restarted_everywhere_one_after_the_other(fake: FakeNodes, make: Make) -> None:
     for node in ("a", "b"):
         fake.add_pod(f"s-{node}", node, namespace="m", daemon_set="d", app="metallb", component="speaker")
     fake.add_pod("no-speaker", "a", namespace="m", app__x="metallb")
     proof = make().perform(Disruption.SPEAKER, "", nothing)
     assert set(fake.pods) == {"m/s-a-1", "m/s-b-2", "m/no-speaker"}
-    assert (proof.node, proof.words.count("was replaced by")) == ("all", 2)
+    assert (proof.node, proof.words.count("was replaced by"), len(proof.started)) == ("all", 2, 2)
 
 
 def test_pods_that_nobody_brings_again_are_left_alone(fake: FakeNodes, make: Make) -> None:

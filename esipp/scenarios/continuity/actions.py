@@ -100,6 +100,7 @@ class Notes:
     words: str = ""
     cut: str = ""
     """The node that was cut off or taken away."""
+    started: tuple[float, ...] = ()
     pods: set[str] = field(default_factory=set)
     """The pods that are to go, or to become unready."""
 
@@ -311,6 +312,7 @@ class Acts:
         if what in CLOSING_CHECKS:
             notes.words = "; ".join([notes.words, *self._unhealthy(began)])
         notes.cut = proof.node if event.cuts else ""
+        notes.started = proof.started
         if event.frees_vip:  # the node takes its VIPs back, and breaks what is open once more
             self.stop.converge(lambda: self._back(before), self.timeouts.vips_back)
 

@@ -82,6 +82,7 @@ class Window:
         cut: the node that was cut off or taken away, so that what was open through it breaks.
         over: when traffic had settled, if the window lasts until the next one: what begins from then on and ends
             there, belongs to the next one.
+        started: when restarted agents started again.
     """
 
     phase: Phase
@@ -97,6 +98,7 @@ class Window:
     returned: float | None = None
     cut: str = ""
     over: float | None = None
+    started: tuple[float, ...] = ()
 
     def is_either(self, sample: Sample, lag: float = 0.0) -> bool:
         """Whether the source of either policy is right in an answer.

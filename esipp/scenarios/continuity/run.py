@@ -251,7 +251,7 @@ class Gathering:
             acts.hold(QUIET)
         window = Window(
             event.phase, began, time.monotonic(), notes.happened, notes.ended, tuple(notes.causes), tuple(notes.either),
-            notes.words, trouble, ", ".join(left), notes.returned, notes.cut, over,
+            notes.words, trouble, ", ".join(left), notes.returned, notes.cut, over, notes.started,
         )  # fmt: skip
         self._windows.append(window)
         return held.held
