@@ -325,6 +325,10 @@ CILIUM_HEALTH_SERVER = Reference(
     "Cilium: pkg/loadbalancer/healthserver/healthserver.go, getLocalEndpointCount",
     f"{_CILIUM_SOURCE}/pkg/loadbalancer/healthserver/healthserver.go",
 )
+CILIUM_HEALTHZ = Reference(
+    "Cilium: daemon/healthz/kube_proxy_healthz.go, the agent's own health",
+    f"{_CILIUM_SOURCE}/daemon/healthz/kube_proxy_healthz.go",
+)
 CILIUM_SCOPES = Reference(
     "Cilium: pkg/loadbalancer/reflectors, twoScopes",
     f"{GITHUB}/{_CILIUM}/tree/v1.18.6/pkg/loadbalancer/reflectors",

@@ -176,6 +176,9 @@ CLAIMED_TWICE = "claimed-twice"
 STARTING = "starting"
 """Evidence: requests were lost while the load balancer used a node that said 200 before it served nodePorts."""
 
+NOT_YET = "not yet"
+"""Evidence: requests were lost after the load balancer had begun to use a healthy node, and before that node served."""
+
 UNTRANSLATED = "untranslated"
 """Evidence: nodes reset connections while they translated no packet of this family."""
 

@@ -13,6 +13,7 @@ from suites.continuity.requirements import *
 from suites.known_differences.balancers import ROUTES_CHANGED, STATELESS, VIP_CLAIMED_TWICE, by_proxy
 from suites.known_differences.cilium import (
     DURING_CHANGES,
+    HEALTHY_BEFORE_IT_SERVES,
     LARGE_IN_DSR,
     ONE_PORT_FOR_TWO,
     ONE_PORT_IN_DSR,
@@ -133,6 +134,8 @@ def differences(event: Event, way: Way, what: What) -> Iterator[KnownDifference]
         yield VIP_CLAIMED_TWICE
     if way.by in CHECKED and not way.local and what is What.NO_LOSS and event.joins:
         yield HEALTHY_TOO_EARLY
+    if way.by in CHECKED and what is What.NO_LOSS:
+        yield HEALTHY_BEFORE_IT_SERVES
     if event.rewrites and what is What.LASTING and way.by in (NODEPORT, DEFAULT, *PROXIES):
         yield CHAINS_GONE
     if what in (What.SOURCE, What.PROMPT) and way.by == DEFAULT:

@@ -6,7 +6,7 @@ Findings among them are undocumented: their project should know. They expire whe
 
 from dataclasses import replace
 
-from esipp.checks.continuity import ALL_OF_A_SIZE, ONE_PORT, ONE_PORT_RESET, UNREWRITTEN
+from esipp.checks.continuity import ALL_OF_A_SIZE, NOT_YET, ONE_PORT, ONE_PORT_RESET, UNREWRITTEN
 from esipp.checks.health import EACH_TARGET, TWICE
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
@@ -115,6 +115,20 @@ ONE_PORT_IN_DSR = replace(
     hides="A node may drop or reset what comes from this one port for another reason.",
 )
 ONE_PORT_IN_HYBRID = in_hybrid(ONE_PORT_IN_DSR)
+HEALTHY_BEFORE_IT_SERVES = KnownDifference(
+    (REPLACES_KUBE_PROXY,),
+    NOT_YET,
+    "a finding: Cilium says 200 at its health checks before its node serves: at port 10256 when its agent runs, and at "
+    "a healthCheckNodePort when the agent knows the endpoint, not only once it has written the maps of its data plane. "
+    "A load balancer uses the node again, and the node loses requests",
+    (CILIUM_HEALTHZ, CILIUM_HEALTH_SERVER, KEP_3836),
+    by_chance=True,
+    nature=Nature.FINDING,
+    evidence="The load balancer had begun to use a node again, because its health check said 200. All requests were "
+    "lost after that, and before this node had answered its first one and opened its healthCheckNodePort, at most 5 s "
+    "later. Those that were reset while the load balancer changed its routes do not count.",
+    hides="Requests lost at another node in these seconds.",
+)
 LARGE_IN_DSR = KnownDifference(
     DSR,
     ALL_OF_A_SIZE,

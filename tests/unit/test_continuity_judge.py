@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -489,6 +490,58 @@ def test_a_node_that_says_200_before_it_serves_is_a_finding(
     assert ("said 200 for 0.5 s before its nodePort answered" in said.reason + said.observed) is (
         slug.startswith("reference") and (lost_at, used_at, used) == (1.8, 1.7, MORE)
     )
+
+
+@pytest.mark.parametrize(
+    ("lost_at", "used_at", "late", "opens", "proxy", "status"),
+    [
+        (0.0, -0.05, 0.0, 0.0, "cilium", Status.KNOWN),
+        (0.0, -0.05, 4.0, 0.0, "cilium", Status.KNOWN),  # all that it got were lost
+        (0.0, -0.05, 6.0, 0.0, "cilium", Status.FAIL),  # it served nothing for longer than 5 s
+        (0.0, -0.05, 0.0, 0.0, "kube-proxy", Status.FAIL),
+        (0.0, 2.0, 0.0, 0.0, "cilium", Status.FAIL),  # before the load balancer used it
+        (2.0, -0.05, 0.0, 0.0, "cilium", Status.FAIL),  # it had served
+        (2.0, -0.05, 0.0, 3.0, "cilium", Status.KNOWN),  # its agent had not caught up
+        (2.0, -0.05, 0.0, 6.0, "cilium", Status.FAIL),  # nor did it in time
+        (0.0, inf, 0.0, 0.0, "cilium", Status.FAIL),  # no node was used again
+    ],
+)
+def test_a_node_that_is_healthy_again_before_it_serves_is_a_finding(
+    lost_at: float, used_at: float, late: float, opens: float, proxy: str, status: Status
+) -> None:
+    """Cilium's agent said 200 after its restart, but had not caught up: a third was lost (kind-cilium, 2026-11-30)."""
+    seen = world()
+    ready = next(m for m in seen.marks if m.what == "ready" and seen.nodes[m.pod] == "a" and m.at > BEGAN[ROLLING])
+    back = next(s.started for s in seen.streams[key(ECMP)].samples if s.pod == ready.pod)
+    seen = changed(seen, ECMP, back + lost_at, refused)
+    made = [
+        refused(s) if s.node == "a" and back <= s.started < back + late else s for s in seen.streams[key(ECMP)].samples
+    ]
+    steers = [Steer(0.0, "", ("a", "c")), Steer(back - 3, "", ("c",)), Steer(back + used_at, "", ("a", "c"))]
+    seen = replace(
+        seen,
+        streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, made)},
+        steers={key(ECMP)[0]: [each for each in steers if each.at < inf]},
+        health={
+            FAMILY: {
+                **seen.health[FAMILY],
+                "a": Stream(
+                    "a",
+                    0.1,
+                    [
+                        refused(s) if back - 3 <= s.started < back + opens else s
+                        for s in seen.health[FAMILY]["a"].samples
+                    ],
+                ),
+            }
+        }
+        if opens
+        else seen.health,
+    )
+    (check,) = (each for each in CHECKS if each.id == check_id(ROLLING, ECMP, "no-loss"))
+    said = judge_with(check, Judge(seen), FEATURES, {"service-proxy": proxy})
+    assert said.status is status
+    assert ("node a, which served only" in said.observed) is (status is Status.KNOWN or proxy != "cilium")
 
 
 @pytest.mark.parametrize(
@@ -1058,6 +1111,22 @@ def test_speakers_that_lost_each_other_may_move_a_vip_for_longer(phase: Phase, a
     assert statuses(seen)[check_id(phase, OWN, "lasting")] is status
     bounded = replace(seen, bound=Bound(2.0, "--bound"))
     assert statuses(bounded)[check_id(phase, OWN, "lasting")] is Status.FAIL, "whoever knows a bound gets no minute"
+
+
+@pytest.mark.parametrize(("ago", "status"), [(0.5, Status.KNOWN), (12.0, Status.FAIL)])
+def test_a_speaker_may_take_vips_when_it_starts_however_long_that_took(ago: float, status: Status) -> None:
+    """It began 15 s after its predecessor's end, and took the VIP for 0.8 s (kind-cilium, 32 tasks for each core)."""
+    phase = Phase.SPEAKER
+    at = moment(phase, 19.5)
+    windows = [
+        replace(each, ended=each.began + 3.0, started=(at - ago,)) if each.phase is phase else each
+        for each in world().windows
+    ]
+    seen = replace(broken(world(), OWN, at), windows=windows)
+    seen = linked(seen, (0.0, "a"), (0.0, "c"), (at - 0.05, "a"))
+    said = verdict(seen, check_id(phase, OWN, "lasting"))
+    assert said.status is status
+    assert status is Status.FAIL or "0.5 s after the speaker was restarted" in said.observed
 
 
 def test_only_the_neighbour_table_shows_a_move_so_long_after_a_return() -> None:

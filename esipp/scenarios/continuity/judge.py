@@ -12,6 +12,7 @@ from esipp.checks.continuity import (
     CLAIMED_TWICE,
     MOVED,
     NODEPORT,
+    NOT_YET,
     ONE_NODE_WITHIN,
     PROXIES,
     STARTING,
@@ -67,6 +68,7 @@ from esipp.scenarios.continuity.reasons import (
     taken_by,
     taker,
     untranslated,
+    used_too_early,
     why_moved,
 )
 from esipp.scenarios.continuity.stream_judge import StreamJudge
@@ -299,8 +301,9 @@ class Judge:
         late = late_nodes(self.seen, check, min(sample.started for sample in lost), vantage)
         if late and late.doubt:
             return undecided(check, late.doubt, numbers.words)
-        rehashed = all(s.outcome == "reset" and self._own_doing(check, s.started, s.ended) for s in lost)
-        rehashed = rehashed and len(lost) <= MOST_MOVED * self._changes(check)
+        others = [s for s in lost if s.outcome != "reset" or not self._own_doing(check, s.started, s.ended)]
+        if len(lost) - len(others) > MOST_MOVED * self._changes(check):
+            others = lost
         by_words = Counter(self.words(check.subject.way, check.subject.family, sample) for sample in lost)
         outcomes = ", ".join(f"{count} {words}" for words, count in by_words.items())
         reason = f"{outcomes}; the first {self.when(check.subject.phase, lost[0].started)}"
@@ -319,11 +322,13 @@ class Judge:
             for sample in lost
         )
         own = check.subject.way.by == Balancer.DEFAULT.value
-        evidence, said = REHASHED if rehashed else "lost", numbers.words
+        evidence, said = "lost" if others else REHASHED, numbers.words
         if own and (why := claimed_twice(self.seen, check, lost)):
             evidence, said = CLAIMED_TWICE, f"{said}; {why}"
         elif why := served_late(self.seen, check, lost):
             evidence, said = STARTING, f"{said}; {why}"
+        elif why := used_too_early(self.seen, check, others):
+            evidence, said = NOT_YET, f"{said}; {why}"
         return Decision(Status.FAIL, check.expected, said, reason, evidence=evidence, tally=counts, late=few_late)
 
     def _by_chance(self, check: ContinuityCheck, lost: int, made: int) -> str:

@@ -59,6 +59,10 @@ AWAY = 0.4
 """Seconds for which a node's route is away at least, while a pod of a Local Service is replaced. The shortest that was
 seen is 0.5 s (kind-metallb-bgp, 2026-11-30): ten new connections, which went to other nodes with a chance of 0.006."""
 
+SERVES_WITHIN = 5.0
+"""Seconds in which a healthy node may lose requests at most. After a restart of its agent, one of Cilium's lost some
+for 2.5 s (kind-cilium, 32 tasks for each core, 2026-11-30)."""
+
 LEFT, CAME = ("deleting", "unready", "gone"), ("ready",)
 
 
@@ -343,7 +347,7 @@ def _events(
     if window is None:
         return
     event = check.subject.event
-    moments = [*window.causes, *(at for at in (window.happened, window.ended) if at is not None)]
+    moments = [*window.causes, *window.started, *(at for at in (window.happened, window.ended) if at is not None)]
     if event.frees_vip:
         moves_for = event.frees_for if shown and seen.bound is None else 0.0
         yield from ((at, event.frees_vip, moves_for) for at in moments)
@@ -509,6 +513,45 @@ def served_late(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequence
     if used is None or not all(used <= each.ended and each.started <= serves for each in lost):
         return ""
     return f"the node that joined said 200 for {serves - says:.1f} s before its nodePort answered"
+
+
+def used_too_early(seen: ContinuityEvidence, check: ContinuityCheck, lost: Sequence[Sample]) -> str:
+    """The nodes that a load balancer began to use again as these requests were lost, as text.
+
+    Empty unless all requests were lost from then on, and before such a node served.
+    """
+    way, family = check.subject.way, check.subject.family
+    window = seen.window(check.subject.phase)
+    if not lost or window is None or way.by not in CHECKED:
+        return ""
+    steers = [each for each in seen.steers.get(way, ()) if each.family in ("", family.value)]
+    found = [
+        (after.at, _serves(seen, check, window.until, node, after.at), node)
+        for before, after in pairwise(steers)
+        for node in sorted({*after.nodes} - {*before.nodes})
+    ]
+    found = [(used, serves, node) for used, serves, node in found if serves - used <= SERVES_WITHIN]
+    blamed = [next((of for of in found if of[0] <= each.ended and each.started <= of[1]), None) for each in lost]
+    words = {f"node {of[2]}, which served only {of[1] - of[0]:.1f} s later" for of in blamed if of}
+    return f"the load balancer had begun to use {', '.join(sorted(words))}" if all(blamed) else ""
+
+
+def _serves(seen: ContinuityEvidence, check: ContinuityCheck, until: float, node: str, used: float) -> float:
+    """When a node had answered a first request, and its healthCheckNodePort was open, after it began to be used.
+
+    An agent that opens this port later than its own one still has the endpoints of before its restart.
+    """
+    way, family = check.subject.way, check.subject.family
+    stream, health = seen.streams.get((way, family)), seen.health.get(family, {}).get(node)
+    through = (
+        each.ended
+        for each in (stream.view(used - EARLY, until) if stream else ())
+        if each.answered and taker(seen, each.node, each.source, way.local) == node
+    )
+    asked = health.samples if health else ()
+    was_open = [each.outcome in ("200", "503") for each in asked if each.ended < used]
+    opened = (each.ended for each in asked if each.ended >= used and each.outcome in ("200", "503"))
+    return max(min(through, default=inf), used if not asked or was_open[-1:] == [True] else min(opened, default=inf))
 
 
 # ---------------------------------------------------------------------------------------- nodes that report too late
