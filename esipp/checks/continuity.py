@@ -192,10 +192,7 @@ SERVED_UNREADY = "unready"
 """Evidence: a pod goes on to answer although it has been unready for long."""
 
 ONE_PORT = "one port"
-"""Evidence: a connection from a port that connections on other ways have too is not answered; others are."""
-
-ONE_PORT_RESET = "one port, reset"
-"""Evidence: the same, and some of these connections are reset."""
+"""Evidence: a connection from a port that connections on other ways have too hangs or is reset; others are answered."""
 
 ALL_OF_A_SIZE = "all of a size"
 """Evidence: no datagram of a size is answered, while new TCP connections on the same way are."""

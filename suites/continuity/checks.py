@@ -16,8 +16,6 @@ from suites.known_differences.cilium import (
     HEALTHY_BEFORE_IT_SERVES,
     LARGE_IN_DSR,
     ONE_PORT_FOR_TWO,
-    ONE_PORT_IN_DSR,
-    ONE_PORT_IN_HYBRID,
 )
 from suites.known_differences.kube_proxy import (
     CHAINS_GONE,
@@ -205,9 +203,6 @@ def stream_differences(event: Event, way: Way, stream: StreamKind) -> Iterator[K
             yield ENTERED_UNTRANSLATED
     if stream.ports == 1:
         yield ONE_PORT_FOR_TWO
-        yield ONE_PORT_IN_DSR
-        if stream.protocol is Protocol.TCP:
-            yield ONE_PORT_IN_HYBRID
     if stream.size and stream.protocol is Protocol.UDP and not way.local:
         yield LARGE_IN_DSR
     if not way.local:

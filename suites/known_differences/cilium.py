@@ -6,7 +6,7 @@ Findings among them are undocumented: their project should know. They expire whe
 
 from dataclasses import replace
 
-from esipp.checks.continuity import ALL_OF_A_SIZE, NOT_YET, ONE_PORT, ONE_PORT_RESET, UNREWRITTEN
+from esipp.checks.continuity import ALL_OF_A_SIZE, NOT_YET, ONE_PORT, UNREWRITTEN
 from esipp.checks.health import EACH_TARGET, TWICE
 from esipp.checks.interoperability import NOT_REWRITTEN
 from esipp.checks.known_differences import Connections, KnownDifference, Nature, Proof
@@ -96,25 +96,16 @@ ONE_CONNECTION_FOR_TWO = KnownDifference(
 ONE_PORT_FOR_TWO = replace(
     ONE_CONNECTION_FOR_TWO,
     covers=ONE_PORT,
-    reason="Cilium keeps the source port even if a connection to the same pod through another Service has it; it takes "
-    "both for one, and one of them hangs; with kube-proxy, conntrack chooses another port",
-    evidence="Only connections without an answer are excused, and connections on other ways had the same address and "
-    "port at that time. New TCP connections on the same way, from other ports, were answered.",
-    hides="A node may drop packets from this one port for another reason.",
-)
-ONE_PORT_IN_DSR = replace(
-    ONE_PORT_FOR_TWO,
-    when=DSR,
-    covers=ONE_PORT_RESET,
-    reason="in DSR mode, Cilium answers a connection with the address of another Service, through which an earlier one "
-    "from the same port reached the same pod; the client resets what it does not know",
-    references=(CILIUM_COLLISIONS, CILIUM_SEVERAL_VIPS, CILIUM_KNOWN_COLLISIONS),
+    # A capture beside the client (kind-cilium 1.18.6, 2026-11-30): it reset packets from the address of one Service
+    # that had the sequence numbers of its connection to another one.
+    reason="Cilium keeps the source port even if a connection to the same pod through another Service has it, and "
+    "takes both for one: one of them hangs, or is answered with the other Service's address, and the client resets "
+    "what it does not know; with kube-proxy, conntrack chooses another port",
+    references=(CILIUM_SEVERAL_VIPS, CILIUM_COLLISIONS, CILIUM_KNOWN_COLLISIONS),
     evidence="Only connections that were reset or got no answer are excused, and connections on other ways had the "
-    "same address and port at that time. New TCP connections on the same way, from other ports, were answered. "
-    "Cilium's ConfigMap says DSR.",
+    "same address and port at that time. New TCP connections on the same way, from other ports, were answered.",
     hides="A node may drop or reset what comes from this one port for another reason.",
 )
-ONE_PORT_IN_HYBRID = in_hybrid(ONE_PORT_IN_DSR)
 HEALTHY_BEFORE_IT_SERVES = KnownDifference(
     (REPLACES_KUBE_PROXY,),
     NOT_YET,

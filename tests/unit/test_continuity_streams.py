@@ -392,13 +392,12 @@ def test_a_connection_from_a_port_that_others_have_too_must_be_answered() -> Non
     assert differing(seen) == {name: Status.FAIL}
     (check,) = (each for each in CHECKS if each.id == name)
     assert judge_with(check, Judge(seen), FEATURES, {"service-proxy": "cilium"}).status is Status.KNOWN
-    dsr = {"service-proxy": "cilium", "cilium.load-balancer-mode": "dsr"}
-    for outcome, in_dsr in (("reset", Status.KNOWN), ("refused", Status.FAIL)):
+    for outcome, status in (("reset", Status.KNOWN), ("refused", Status.FAIL)):
         broken = changed_stream(
             world(), LOCAL, ONE_PORT, SINCE, SINCE + 0.2, lambda s, o=outcome: Sample(s.seq, s.started, s.ended, o)
         )
-        assert judge_with(check, Judge(broken), FEATURES, {"service-proxy": "cilium"}).status is Status.FAIL
-        assert judge_with(check, Judge(broken), FEATURES, dsr).status is in_dsr
+        assert judge_with(check, Judge(broken), FEATURES, {"service-proxy": "cilium"}).status is status
+        assert judge_with(check, Judge(broken), FEATURES, {"service-proxy": "kube-proxy"}).status is Status.FAIL
 
 
 def test_a_connection_of_a_storm_that_is_lost_is_noticed_and_a_port_in_use_is_not() -> None:

@@ -16,7 +16,6 @@ from esipp.checks.check import Status
 from esipp.checks.continuity import (
     ALL_OF_A_SIZE,
     ONE_PORT,
-    ONE_PORT_RESET,
     SERVED_UNREADY,
     STALE,
     UNREWRITTEN,
@@ -471,10 +470,8 @@ class StreamJudge:
             return undecided(check, "new TCP connections were not answered at that time either", said)
         details = self.judge.seen.details.get((self._name, lost[0].seq), "no details")
         reason = f"{lost[0].outcome}: {details}; new TCP connections from other ports were answered at that time"
-        outcomes = {sample.outcome for sample in lost}
-        seen = "lost"
-        if self.kind.ports == 1 and outcomes <= {"timeout", "reset"}:
-            seen = ONE_PORT_RESET if "reset" in outcomes else ONE_PORT
+        shared = self.kind.ports == 1 and {sample.outcome for sample in lost} <= {"timeout", "reset"}
+        seen = ONE_PORT if shared else "lost"
         return Decision(Status.FAIL, check.expected, said, reason, evidence=seen, tally=self._counts)
 
     def _bulk(self) -> Decision:
