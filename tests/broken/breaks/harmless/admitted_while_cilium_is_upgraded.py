@@ -1,8 +1,7 @@
 """Harmless: while Cilium's agents are replaced, a NetworkPolicy admits everybody."""
 
 from tests.broken.breakage import CILIUM, Break, Group, no_check
-from tests.broken.breaks.delivery.streams import by_chance
-from tests.broken.breaks.nodes.network_agent_replaced import RUN, policy_meanwhile
+from tests.broken.breaks.nodes.network_agent_replaced import RUN, by_chance_with_cilium, policy_meanwhile
 
 BREAK = Break(
     "network-policy-for-all-while-cilium-is-upgraded",
@@ -11,7 +10,7 @@ BREAK = Break(
     RUN,
     policy_meanwhile({}),
     no_check,
-    may=by_chance,
+    may=by_chance_with_cilium,
     at_once=False,
     data_planes=(CILIUM,),
 )

@@ -15,6 +15,7 @@ from esipp.disruption import daemon_sets
 from esipp.scenarios.changing_pods import MOVES_LABEL
 from esipp.scenarios.continuity.objects import DEPLOYMENT, service_name
 from esipp.testbed.network_policies import collection_of, manifest
+from suites.streams import ONE_PORT
 from tests.broken.breakage import CILIUM, Apply, Break, Group
 from tests.broken.breaks.changes.network_policies import NOBODY
 from tests.broken.breaks.delivery.streams import by_chance
@@ -26,8 +27,8 @@ from tests.broken.policy_changes import LOOKS
 PHASE = Phase.NETWORK_AGENT_UPGRADED
 RUN = run_of(PHASE)
 GONE = 60.0
-"""Seconds without Services, at most. A node whose agent is just starting follows the NetworkPolicy only then: how long
-new connections are lost there is chance."""
+"""Seconds without Services, at most. Connections that are open get no answer either, but on two cores, two agents that
+start make machines so busy (20 tasks for each core) that a late answer proves nothing."""
 
 
 def policy_meanwhile(*rules: Json) -> Apply:
@@ -54,9 +55,14 @@ def policy_meanwhile(*rules: Json) -> Apply:
     return apply
 
 
+def by_chance_with_cilium(check: Check) -> bool:
+    """The same, and connections from one source port: which of them Cilium confuses is chance."""
+    return by_chance(check) or (is_about(check, Continuity) and check.subject.stream == ONE_PORT)
+
+
 def meanwhile_or_by_chance(check: Check) -> bool:
     """All that this event asks: every way leads to the same pods."""
-    return (is_about(check, Continuity) and check.subject.phase is PHASE) or by_chance(check)
+    return (is_about(check, Continuity) and check.subject.phase is PHASE) or by_chance_with_cilium(check)
 
 
 BREAKS = (
@@ -67,8 +73,8 @@ BREAKS = (
         "a minute at most",
         RUN,
         policy_meanwhile({"from": NOBODY}),
-        lambda check: any(of_phase(check, PHASE, way, What.LASTING) for way in (AT_NODE, THROUGH_NODE)),
-        names="flushes connection tracking",
+        lambda check: any(of_phase(check, PHASE, way, What.GAP) for way in (AT_NODE, THROUGH_NODE)),
+        names="a node serves nothing while its agent starts",
         may=meanwhile_or_by_chance,
         at_once=False,
         data_planes=(CILIUM,),
