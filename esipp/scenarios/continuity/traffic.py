@@ -60,8 +60,8 @@ KNOWN = 2.0
 """Seconds of silence beside answered TCP connections, beyond what a stream may take, after which it is known to be
 broken. What is still waited for when it goes on from another port has no result."""
 
-MOST_PORTS = 500
-"""The most source ports that a kind of stream takes."""
+MOST_PORTS = 2000
+"""The most source ports that all streams take together."""
 
 Stretch = tuple[Way, Family, StreamKind]
 
@@ -100,7 +100,8 @@ class Streams:
         self.joined_health: dict[Asked, Stream] = {}
         self._moved: dict[int, int] = {}
         self._parts: dict[Stretch, list[Stream]] = {}
-        self._first_port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - MOST_PORTS)
+        self._one_port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - MOST_PORTS)
+        self._next_port = self._one_port + 1
         self._traffic = Traffic(prober, clock)
 
     @property
@@ -149,7 +150,10 @@ class Streams:
         way, family, kind = key
         parts = self._parts.setdefault(key, [])
         name = f"{way.slug} {family.value} {kind.name} {len(parts)}"
-        parts.append(self._traffic.send(kind, name, self.targets.sent[key], self._first_port))
+        first = self._one_port
+        if kind.ports > 1:  # none of another one: Cilium takes connections of two Services from one port for one
+            first, self._next_port = self._next_port, self._next_port + kind.ports
+        parts.append(self._traffic.send(kind, name, self.targets.sent[key], first))
         return parts[-1]
 
     def send_counted(self, checked: Callable[[], None]) -> None:
