@@ -11,6 +11,7 @@ from esipp.base.json import Json
 from esipp.checks.check import Check, is_about
 from esipp.checks.continuity import Continuity, Phase, What
 from esipp.checks.disruption import Disruption
+from esipp.checks.model import Balancer
 from esipp.disruption import daemon_sets
 from esipp.scenarios.changing_pods import MOVES_LABEL
 from esipp.scenarios.continuity.objects import DEPLOYMENT, service_name
@@ -56,8 +57,14 @@ def policy_meanwhile(*rules: Json) -> Apply:
 
 
 def by_chance_with_cilium(check: Check) -> bool:
-    """The same, and connections from one source port: which of them Cilium confuses is chance."""
-    return by_chance(check) or (is_about(check, Continuity) and check.subject.stream == ONE_PORT)
+    """The same, and what is chance with Cilium.
+
+    Which connections from one source port it confuses; and whether the VIP's node has a pod: it keeps their sources.
+    """
+    if by_chance(check) or not is_about(check, Continuity):
+        return by_chance(check)
+    of_vip = check.subject.way.by == Balancer.DEFAULT.value and check.subject.what is What.SOURCE
+    return of_vip or check.subject.stream == ONE_PORT
 
 
 def meanwhile_or_by_chance(check: Check) -> bool:
