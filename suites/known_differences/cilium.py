@@ -119,6 +119,7 @@ HEALTHY_BEFORE_IT_SERVES = KnownDifference(
     "lost after that, and before this node had answered its first one and opened its healthCheckNodePort, at most 5 s "
     "later. Those that were reset while the load balancer changed its routes do not count.",
     hides="Requests lost at another node in these seconds.",
+    still=CILIUM_COUNTS_STILL,
 )
 LARGE_IN_DSR = KnownDifference(
     DSR,
