@@ -115,9 +115,10 @@ HEALTHY_BEFORE_IT_SERVES = KnownDifference(
     (CILIUM_HEALTHZ, CILIUM_HEALTH_SERVER, KEP_3836),
     by_chance=True,
     nature=Nature.FINDING,
-    evidence="The load balancer had begun to use a node again, because its health check said 200. All requests were "
-    "lost after that, and before this node had answered its first one and opened its healthCheckNodePort, at most 5 s "
-    "later. Those that were reset while the load balancer changed its routes do not count.",
+    evidence="The load balancer uses nodes that it finds healthy, and reports when it began to use this one again. All "
+    "requests were lost after that (they began 0.5 s before it at the earliest), and before this node had answered its "
+    "first one and opened its healthCheckNodePort, at most 5 s later. Those that were reset while the load balancer "
+    "changed its routes do not count.",
     hides="Requests lost at another node in these seconds.",
     still=CILIUM_COUNTS_STILL,
 )

@@ -499,7 +499,7 @@ def test_a_node_that_says_200_before_it_serves_is_a_finding(
         (0.0, -0.05, 4.0, 0.0, "cilium", Status.KNOWN),  # all that it got were lost
         (0.0, -0.05, 6.0, 0.0, "cilium", Status.FAIL),  # it served nothing for longer than 5 s
         (0.0, -0.05, 0.0, 0.0, "kube-proxy", Status.FAIL),
-        (0.0, 2.0, 0.0, 0.0, "cilium", Status.FAIL),  # before the load balancer used it
+        (0.0, 2.0, 0.0, 0.0, "cilium", Status.FAIL),  # before the load balancer used it, though it ended after that
         (2.0, -0.05, 0.0, 0.0, "cilium", Status.FAIL),  # it had served
         (2.0, -0.05, 0.0, 3.0, "cilium", Status.KNOWN),  # its agent had not caught up
         (2.0, -0.05, 0.0, 6.0, "cilium", Status.FAIL),  # nor did it in time
@@ -513,30 +513,19 @@ def test_a_node_that_is_healthy_again_before_it_serves_is_a_finding(
     seen = world()
     ready = next(m for m in seen.marks if m.what == "ready" and seen.nodes[m.pod] == "a" and m.at > BEGAN[ROLLING])
     back = next(s.started for s in seen.streams[key(ECMP)].samples if s.pod == ready.pod)
-    seen = changed(seen, ECMP, back + lost_at, refused)
+    seen = changed(seen, ECMP, back + lost_at, lost)
     made = [
-        refused(s) if s.node == "a" and back <= s.started < back + late else s for s in seen.streams[key(ECMP)].samples
+        lost(s) if s.node == "a" and back <= s.started < back + late else s for s in seen.streams[key(ECMP)].samples
+    ]
+    asked = [
+        refused(s) if opens and back - 3 <= s.started < back + opens else s for s in seen.health[FAMILY]["a"].samples
     ]
     steers = [Steer(0.0, "", ("a", "c")), Steer(back - 3, "", ("c",)), Steer(back + used_at, "", ("a", "c"))]
     seen = replace(
         seen,
         streams={**seen.streams, key(ECMP): Stream(ECMP, 0.1, made)},
         steers={key(ECMP)[0]: [each for each in steers if each.at < inf]},
-        health={
-            FAMILY: {
-                **seen.health[FAMILY],
-                "a": Stream(
-                    "a",
-                    0.1,
-                    [
-                        refused(s) if back - 3 <= s.started < back + opens else s
-                        for s in seen.health[FAMILY]["a"].samples
-                    ],
-                ),
-            }
-        }
-        if opens
-        else seen.health,
+        health={FAMILY: {**seen.health[FAMILY], "a": Stream("a", 0.1, asked)}},
     )
     (check,) = (each for each in CHECKS if each.id == check_id(ROLLING, ECMP, "no-loss"))
     said = judge_with(check, Judge(seen), FEATURES, {"service-proxy": proxy})

@@ -383,10 +383,10 @@ def test_kube_proxy_is_another_pod_then(fake: FakeNodes, make: Make) -> None:
 @pytest.mark.parametrize(("ago", "before"), [(5.0, 5.0), (-5.0, 0.0), (3600.0, 60.0), (None, 0.0)])
 def test_it_is_told_when_the_next_pod_started(ago: float | None, before: float) -> None:
     """The node's clock says it, which may differ: it is never before its predecessor ended, and not in the future."""
-    at = None if ago is None else datetime.fromtimestamp(time.time() - ago, UTC).isoformat()
     now = time.monotonic()
+    at = None if ago is None else datetime.fromtimestamp(time.time() - ago, UTC).isoformat()
     pod = {"status": {"containerStatuses": [{"state": {"running": {"startedAt": at} if at else {}}}]}}
-    assert now - before - 0.1 <= restarts.started(pod, now - 60.0) <= time.monotonic() - before + 0.1
+    assert now - before - 0.01 <= restarts.started(pod, now - 60.0) <= time.monotonic() - before + 0.01
 
 
 def test_speakers_are_restarted_everywhere_one_after_the_other(fake: FakeNodes, make: Make) -> None:

@@ -531,7 +531,7 @@ def used_too_early(seen: ContinuityEvidence, check: ContinuityCheck, lost: Seque
         for node in sorted({*after.nodes} - {*before.nodes})
     ]
     found = [(used, serves, node) for used, serves, node in found if serves - used <= SERVES_WITHIN]
-    blamed = [next((of for of in found if of[0] <= each.ended and each.started <= of[1]), None) for each in lost]
+    blamed = [next((of for of in found if of[0] - EARLY <= each.started <= of[1]), None) for each in lost]
     words = {f"node {of[2]}, which served only {of[1] - of[0]:.1f} s later" for of in blamed if of}
     return f"the load balancer had begun to use {', '.join(sorted(words))}" if all(blamed) else ""
 
@@ -548,10 +548,10 @@ def _serves(seen: ContinuityEvidence, check: ContinuityCheck, until: float, node
         for each in (stream.view(used - EARLY, until) if stream else ())
         if each.answered and taker(seen, each.node, each.source, way.local) == node
     )
-    asked = health.samples if health else ()
-    was_open = [each.outcome in ("200", "503") for each in asked if each.ended < used]
-    opened = (each.ended for each in asked if each.ended >= used and each.outcome in ("200", "503"))
-    return max(min(through, default=inf), used if not asked or was_open[-1:] == [True] else min(opened, default=inf))
+    said = [(each.ended, each.outcome in ("200", "503")) for each in (health.samples if health else ())]
+    was_open = not said or [is_open for at, is_open in said if at < used][-1:] == [True]
+    opened = used if was_open else min((at for at, is_open in said if is_open and at >= used), default=inf)
+    return max(min(through, default=inf), opened)
 
 
 # ---------------------------------------------------------------------------------------- nodes that report too late

@@ -60,9 +60,6 @@ KNOWN = 2.0
 """Seconds of silence beside answered TCP connections, beyond what a stream may take, after which it is known to be
 broken. What is still waited for when it goes on from another port has no result."""
 
-MOST_PORTS = 2000
-"""The most source ports that all streams take together."""
-
 Stretch = tuple[Way, Family, StreamKind]
 
 
@@ -100,7 +97,8 @@ class Streams:
         self.joined_health: dict[Asked, Stream] = {}
         self._moved: dict[int, int] = {}
         self._parts: dict[Stretch, list[Stream]] = {}
-        self._one_port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - MOST_PORTS)
+        taken = sum(kind.ports for _, _, kind in targets.sent)
+        self._one_port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - taken)
         self._next_port = self._one_port + 1
         self._traffic = Traffic(prober, clock)
 

@@ -128,7 +128,8 @@ BREAKS = (
             is_lasting(check, Phase.ROLLING_UPDATE) and is_about(check, Continuity) and check.subject.way == OWN_VIP
         ),
         names="flushes connection tracking",
-        may=by_chance,  # at rest, too few connections are older than four seconds
+        # The quiet time is 4 s long: what is forgotten in it is reported 3 s later, in the next phase.
+        may=by_chance,
         at_once=False,
         scoped=True,
     ),

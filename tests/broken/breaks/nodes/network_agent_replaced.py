@@ -57,14 +57,14 @@ def policy_meanwhile(*rules: Json) -> Apply:
 
 
 def by_chance_with_cilium(check: Check) -> bool:
-    """The same, and what is chance with Cilium.
-
-    Which connections from one source port it confuses; and whether the VIP's node has a pod: it keeps their sources.
+    """What is chance anywhere, and with Cilium: which connections from one source port it confuses, and whether the
+    node of a Cluster VIP has a pod, whose clients' addresses it keeps.
     """
-    if by_chance(check) or not is_about(check, Continuity):
-        return by_chance(check)
-    of_vip = check.subject.way.by == Balancer.DEFAULT.value and check.subject.what is What.SOURCE
-    return of_vip or check.subject.stream == ONE_PORT
+    if not is_about(check, Continuity):
+        return False
+    way, what = check.subject.way, check.subject.what
+    kept = way.by == Balancer.DEFAULT.value and not way.local and what is What.SOURCE
+    return kept or check.subject.stream == ONE_PORT or by_chance(check)
 
 
 def meanwhile_or_by_chance(check: Check) -> bool:
